@@ -1,0 +1,1 @@
+"""Settings. ``base`` holds everything and reads the environment; ``dev``, ``test`` and ``prod`` only differ."""

@@ -1,0 +1,1 @@
+"""The agent of one node: makes containers match what the server wants. No Django, no database, no Redis."""

@@ -1,0 +1,210 @@
+"""What the scheduler reads (`Snapshot`) and what it answers (`Plan`).
+
+All quantities are integers: GPU memory and RAM in MiB, CPU in millicores, GPU compute in thousandths
+of a card (milli), instants in microseconds since the epoch (UTC). ``None`` as a limit means unlimited,
+0 means nothing. Ids are strings and the last key of every sort.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+WHOLE_CARD_MILLI: Final = 1000
+
+
+class Reason(StrEnum):
+    """Why a workload waits. The list is closed; the pages and the API show these words."""
+
+    QUOTA_USER = "quota_user"
+    QUOTA_GROUP = "quota_group"
+    POOL_FULL = "pool_full"
+    FRAGMENTED = "fragmented"
+    NO_SUCH_DEVICE = "no_such_device"
+    DEPENDENCY = "dependency"
+    HELD = "held"
+    RESERVED_FOR_OTHER = "reserved_for_other"
+    WINDOW_CLOSED = "window_closed"
+    NODE_UNAVAILABLE = "node_unavailable"
+
+
+class Kind(StrEnum):
+    ENVIRONMENT = "environment"
+    JOB = "job"
+    REPLICA = "replica"
+
+
+class Strategy(StrEnum):
+    """Where a task goes when several places fit: fill used cards and nodes first, or empty ones."""
+
+    PACK = "pack"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one task asks for. ``gpus`` alone is whole cards; with one of the share fields it is that share of
+    each of ``gpus`` different cards."""
+
+    cpu_milli: int
+    memory_mib: int
+    gpus: int = 0
+    gpu_slices: int | None = None
+    gpu_memory_mib: int | None = None
+    gpu_compute_milli: int | None = None
+    gpu_model: str | None = None
+
+    @property
+    def wants_share(self) -> bool:
+        """True when each card is shared rather than taken whole."""
+        return (self.gpu_slices, self.gpu_memory_mib, self.gpu_compute_milli) != (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Part of one card, as granted. A whole card has ``whole``, all of its memory and 1000 milli."""
+
+    device_id: str
+    memory_mib: int
+    compute_milli: int
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One card with what is left of it. ``memory_mib`` is what it reports, ``free_*`` what nobody holds."""
+
+    id: str  # UUID
+    model: str
+    memory_mib: int
+    free_memory_mib: int
+    free_milli: int
+    usable: bool = True  # healthy, and its memory is known
+
+    @property
+    def is_empty(self) -> bool:
+        return self.free_milli == WHOLE_CARD_MILLI and self.free_memory_mib == self.memory_mib
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine. CPU capacity already includes the pool's overcommit; ``schedulable`` is false for every state
+    but ready."""
+
+    id: str  # name
+    pool_id: str
+    cpu_milli: int
+    memory_mib: int
+    free_cpu_milli: int
+    free_memory_mib: int
+    devices: tuple[Device, ...] = ()
+    schedulable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """``slices_per_gpu`` 0: cards are uncut, memory is taken as asked."""
+
+    id: str  # name
+    kinds: frozenset[Kind]
+    slices_per_gpu: int = 0
+    gpu_reserve_mib: int = 512
+    strategy: Strategy = Strategy.PACK
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limited quantity of a quota scope. ``used`` may exceed a limit that was lowered meanwhile."""
+
+    limit: int | None = None
+    used: int = 0
+
+    def room(self) -> int | None:
+        """What may still be taken; None = no limit, never negative."""
+        return None if self.limit is None else max(0, self.limit - self.used)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A quota scope: a group or one user of it, in one pool or over all pools (``pool_id`` None)."""
+
+    id: str
+    group_id: str
+    user_id: str | None
+    pool_id: str | None
+    gpu_milli: Limit = Limit()  # card equivalents
+    cpu_milli: Limit = Limit()
+    memory_mib: Limit = Limit()
+    environments: Limit = Limit()  # environments that hold resources
+    running_jobs: Limit = Limit()  # jobs that hold resources
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A waiting workload: ``tasks`` equal tasks that start together or not at all."""
+
+    id: str
+    kind: Kind
+    group_id: str
+    user_id: str
+    pool_id: str
+    resources: Resources
+    priority: int
+    queued_at_us: int
+    tasks: int = 1
+    held: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a decision depends on. The order of rows never matters."""
+
+    version: int  # epoch of the scheduler that took it
+    now_us: int
+    pools: tuple[Pool, ...]
+    nodes: tuple[Node, ...]
+    scopes: tuple[Scope, ...]
+    pending: tuple[Request, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PendingReason:
+    """One reason with the numbers that explain it, e.g. ``fragmented`` {"needed": 4, "largest_free": 3}."""
+
+    code: Reason
+    numbers: Mapping[str, int | str] = field(default_factory=dict)
+    message: str = ""  # English, with the numbers in it: "needs 4 cards on one node, largest free is 3"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlacement:
+    rank: int
+    node_id: str
+    shares: tuple[Share, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where all tasks of a request go, and what each quota scope is charged for it."""
+
+    request_id: str
+    tasks: tuple[TaskPlacement, ...]
+    card_milli: int  # card equivalents of all tasks together
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A request that stays in the queue: its place in its pool's order (1 = next), and why."""
+
+    request_id: str
+    position: int
+    reasons: tuple[PendingReason, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Each pending request is in exactly one of the two lists."""
+
+    version: int
+    placements: tuple[Placement, ...]
+    waiting: tuple[Waiting, ...]

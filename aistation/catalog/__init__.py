@@ -1,0 +1,1 @@
+"""What people choose from: images, profiles, folders."""

@@ -1,0 +1,1 @@
+"""Environments: interactive workloads that people open in the browser."""

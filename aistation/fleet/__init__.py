@@ -1,0 +1,1 @@
+"""The machines: pools, nodes, GPUs, and what of them is taken."""

@@ -1,0 +1,1 @@
+"""The gateway: routes for Envoy, and the answer whether a person may pass."""

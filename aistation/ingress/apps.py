@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class IngressConfig(AppConfig):
+    name = "aistation.ingress"
+    label = "ingress"

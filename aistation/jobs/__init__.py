@@ -1,0 +1,1 @@
+"""Jobs: workloads that wait in the queue and run to completion."""

@@ -1,0 +1,1 @@
+"""The pages, and the socket that tells them when to look again."""

@@ -1,0 +1,1 @@
+"""What groups and people may use, and what they use now."""

@@ -1,0 +1,1 @@
+"""The cycle: take a snapshot, let ``scheduler`` decide, write what still holds."""

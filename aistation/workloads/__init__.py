@@ -1,0 +1,1 @@
+"""What environments and jobs have in common: states, attempts, tasks, allocations, logs."""

@@ -1,0 +1,13 @@
+"""Tests. `tests/conftest.py` starts the stores and names them in the environment before this is read."""
+
+from aistation.settings.base import *  # noqa: F403
+from aistation.settings.base import CACHES, DATABASES
+
+ALLOW_PROCESS_RUNTIME = True
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a login in a test costs nothing
+DATABASES["default"]["CONN_MAX_AGE"] = 0
+CACHES["default"]["KEY_PREFIX"] = "test"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}

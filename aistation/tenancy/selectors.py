@@ -1,0 +1,101 @@
+"""Reads of people and tenants. ``access_*`` is the only way for an edge to get hold of a row."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+
+from django.db.models import QuerySet
+
+from aistation.core.errors import ForbiddenError, NotFoundError, UnauthenticatedError
+from aistation.tenancy.models import ApiToken, Group, Membership, User
+from aistation.tenancy.policy import Action, Actor, Role, Scope, allows
+
+
+def actor_of(user_id: int, *, scopes: frozenset[Scope] | None = None, via: str = "session") -> Actor | None:
+    """The policy's view of an active person with the roles that hold now; None when there is no such person."""
+    rows = list(
+        User.objects.filter(pk=user_id, is_active=True).values_list(
+            "username", "is_platform_admin", "memberships__group_id", "memberships__role", "memberships__group__archived_at"
+        )
+    )
+    if not rows:
+        return None
+    roles = {group: Role(role) for _, _, group, role, archived in rows if group is not None and archived is None}
+    return Actor(user_id, rows[0][0], rows[0][1], roles, scopes, via)
+
+
+def actor_of_token(secret: str, now: datetime) -> tuple[Actor, ApiToken]:
+    """Who presents this token. Raises UnauthenticatedError when it is unknown, expired or revoked."""
+    digest = sha256(secret.encode("utf-8", "surrogatepass")).digest()
+    token = ApiToken.objects.filter(digest=digest, revoked_at=None, expires_at__gt=now).first()
+    scopes = None if token is None or token.scopes is None else frozenset(Scope(scope) for scope in token.scopes)
+    actor = token and actor_of(token.user_id, scopes=scopes, via=f"token:{token.name}")
+    if token is None or actor is None:
+        raise UnauthenticatedError("This token is unknown, expired or revoked. Make a new one on your profile page.")
+    return actor, token
+
+
+def require(actor: Actor, action: Action, *, group_id: int | None = None, owner_id: int | None = None) -> None:
+    """Raises ForbiddenError unless the policy allows it."""
+    if not allows(actor, action, group_id=group_id, owner_id=owner_id):
+        raise ForbiddenError(f"Your role or token does not allow this ({action.value}).")
+
+
+def visible_group_ids(actor: Actor) -> list[int] | None:
+    """Groups whose things the person may see; None: all of them."""
+    if actor.scopes is not None and Scope.READ not in actor.scopes:
+        return []
+    return None if actor.is_platform_admin else sorted(actor.roles)
+
+
+def list_groups(actor: Actor) -> QuerySet[Group]:
+    groups = Group.objects.filter(archived_at=None).order_by("name")
+    visible = visible_group_ids(actor)
+    return groups if visible is None else groups.filter(pk__in=visible)
+
+
+def access_group(actor: Actor, name: str, action: Action = Action.VIEW_GROUP) -> Group:
+    """The group, when the person may do ``action`` to it. One that they may not see is missing."""
+    group = Group.objects.filter(name=name, archived_at=None).first()
+    if group is None or not allows(actor, Action.VIEW_GROUP, group_id=group.pk):
+        raise NotFoundError
+    require(actor, action, group_id=group.pk)
+    return group
+
+
+def list_members(group_id: int) -> QuerySet[Membership]:
+    return Membership.objects.filter(group_id=group_id).select_related("user").order_by("user__username")
+
+
+def list_users(actor: Actor) -> QuerySet[User]:
+    """Everybody, for platform admins."""
+    require(actor, Action.MANAGE_USERS)
+    return User.objects.order_by("username")
+
+
+def access_user(actor: Actor, username: str) -> User:
+    require(actor, Action.MANAGE_USERS)
+    user = User.objects.filter(username=username).first()
+    if user is None:
+        raise NotFoundError
+    return user
+
+
+def access_member(actor: Actor, group_name: str, username: str, action: Action) -> tuple[Group, User]:
+    """A group and a member of it."""
+    group = access_group(actor, group_name, action)
+    user = User.objects.filter(username=username, memberships__group=group).first()
+    if user is None:
+        raise NotFoundError
+    return group, user
+
+
+def list_tokens(user_id: int) -> QuerySet[ApiToken]:
+    """A person's own tokens that are not revoked, newest first."""
+    return ApiToken.objects.filter(user_id=user_id, revoked_at=None).order_by("-id")
+
+
+def groups_of(user_id: int) -> Mapping[str, int]:
+    """Group name to role number."""
+    rows = Membership.objects.filter(user_id=user_id, group__archived_at=None).order_by("group__name")
+    return dict(rows.values_list("group__name", "role"))

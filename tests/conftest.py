@@ -9,14 +9,13 @@ import shutil
 import socket
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import redis
+import requests
 
 from aistation.embedded.directories import DirectoryInUseError, DirectoryLock
 from aistation.embedded.postgres import Postgres
@@ -154,12 +153,9 @@ def _test_database_url() -> str:
 
 def _answers_http(url: str) -> bool:
     try:
-        urllib.request.urlopen(url, timeout=5).close()
-    except urllib.error.HTTPError:
-        return True
-    except OSError:
+        return requests.get(url, timeout=5).status_code < 500
+    except requests.RequestException:
         return False
-    return True
 
 
 def _lock_new_home() -> DirectoryLock:

@@ -13,6 +13,8 @@ def test_valkey_answers(redis_url: str) -> None:
 
 @pytest.mark.django_db
 def test_the_database_is_postgres_18_and_for_tests_alone() -> None:
-    assert connection.pg_version >= 180000  # type: ignore[attr-defined] - only PostgreSQL's connection has it
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW server_version_num")
+        assert int(cursor.fetchone()[0]) >= 180000
     assert connection.settings_dict["NAME"].startswith("test_")
     assert settings.SETTINGS_MODULE == "aistation.settings.test"

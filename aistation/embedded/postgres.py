@@ -209,7 +209,6 @@ def _open_directory(path: Path) -> Path:
 
 
 def _run_as(account: Account | None, command: list[str]) -> "subprocess.CompletedProcess[str]":
-    identity: dict[str, Any] = {"user": account.uid, "group": account.gid, "extra_groups": []} if account else {}
     return subprocess.run(
         command,
         capture_output=True,
@@ -218,5 +217,7 @@ def _run_as(account: Account | None, command: list[str]) -> "subprocess.Complete
         cwd="/",
         env=dict(_ENVIRONMENT),
         timeout=120,
-        **identity,
+        user=account.uid if account else None,
+        group=account.gid if account else None,
+        extra_groups=[] if account else None,
     )

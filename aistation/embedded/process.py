@@ -87,7 +87,9 @@ class Child:
                 start_new_session=True,
                 pass_fds=self.keep_descriptors,
                 preexec_fn=_bind_to_parent(self.orphan_signal),
-                **({"user": self.account.uid, "group": self.account.gid, "extra_groups": []} if self.account else {}),
+                user=self.account.uid if self.account else None,
+                group=self.account.gid if self.account else None,
+                extra_groups=[] if self.account else None,
             )
 
     def poll(self) -> int | None:

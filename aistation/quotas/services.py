@@ -1,12 +1,12 @@
 """Writes of quotas: limits that people set, and the use that allocations book."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Least
 
 from aistation.audit.services import record
@@ -32,32 +32,52 @@ class Charge:
     running_jobs: int = 0
 
 
-def lock_scopes(*, group_id: int, user_id: int, pool_id: int) -> list[QuotaScope]:
-    """The four scopes that a workload counts in, locked in id order; missing ones are made without limits.
+Owner = tuple[int, int, int]
+"""Row ids of the group, the user and the pool of a workload."""
 
-    Lock them before the workload, nodes and cards (the one order that all writers keep).
+
+def lock_scopes_of(owners: Collection[Owner]) -> Mapping[Owner, list[QuotaScope]]:
+    """The four scopes that each owner's workloads count in, locked in id order; missing ones are made, unlimited.
+
+    Lock them before workloads, nodes and cards: the one order that all writers keep.
     """
-    wanted = {(user, pool) for user in (None, user_id) for pool in (None, pool_id)}
-    scopes = _lock(group_id, wanted)
-    if len(scopes) < len(wanted):
-        missing = wanted - {(scope.user_id, scope.pool_id) for scope in scopes}
+    wanted = {key for owner in owners for key in _keys(owner)}
+    found = _lock(wanted)
+    missing = wanted - found.keys()
+    if missing:
         QuotaScope.objects.bulk_create(
-            [QuotaScope(group_id=group_id, user_id=user, pool_id=pool) for user, pool in missing],
+            [QuotaScope(group_id=group, user_id=user, pool_id=pool) for group, user, pool in sorted(missing, key=str)],
             ignore_conflicts=True,
         )
-        scopes = _lock(group_id, wanted)
-    return scopes
+        found = _lock(wanted)
+    return {owner: [found[key] for key in _keys(owner)] for owner in owners}
 
 
-def _lock(group_id: int, wanted: set[tuple[int | None, int | None]]) -> list[QuotaScope]:
-    rows = QuotaScope.objects.select_for_update(no_key=True).filter(group_id=group_id).order_by("pk")
-    users = {user for user, _ in wanted if user is not None}
-    pools = {pool for _, pool in wanted if pool is not None}
-    rows = rows.extra(
-        where=["(user_id IS NULL OR user_id = ANY(%s)) AND (pool_id IS NULL OR pool_id = ANY(%s))"],
-        params=[sorted(users), sorted(pools)],
+def lock_scopes(*, group_id: int, user_id: int, pool_id: int) -> list[QuotaScope]:
+    """`lock_scopes_of` one workload."""
+    owner = (group_id, user_id, pool_id)
+    return lock_scopes_of([owner])[owner]
+
+
+Key = tuple[int, int | None, int | None]
+
+
+def _keys(owner: Owner) -> list[Key]:
+    group, user, pool = owner
+    return [(group, None, None), (group, None, pool), (group, user, None), (group, user, pool)]
+
+
+def _lock(wanted: Collection[Key]) -> dict[Key, QuotaScope]:
+    groups = {group for group, _, _ in wanted}
+    users = {user for _, user, _ in wanted if user is not None}
+    pools = {pool for _, _, pool in wanted if pool is not None}
+    rows = (
+        QuotaScope.objects.select_for_update(no_key=True)
+        .filter(Q(user=None) | Q(user__in=users), Q(pool=None) | Q(pool__in=pools), group__in=groups)
+        .order_by("pk")
     )
-    return [scope for scope in rows if (scope.user_id, scope.pool_id) in wanted]
+    found = {(row.group_id, row.user_id, row.pool_id): row for row in rows}
+    return {key: found[key] for key in wanted if key in found}
 
 
 def take(scopes: Sequence[QuotaScope], charge: Charge) -> None:

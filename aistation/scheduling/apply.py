@@ -1,0 +1,125 @@
+"""Write a plan: every placement is checked again in the transaction that writes it."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db import IntegrityError, transaction
+
+from aistation.core.dispatch import broadcast_on_commit
+from aistation.fleet.models import Device, Duty, Liveness, Node
+from aistation.quotas import services as quotas
+from aistation.quotas.models import QuotaScope
+from aistation.scheduling.lease import assert_epoch
+from aistation.workloads.allocations import TaskTarget, place
+from aistation.workloads.lifecycle import State
+from aistation.workloads.models import Workload
+from scheduler.model import PendingReason, Placement, Plan
+
+logger = logging.getLogger(__name__)
+BATCH = 25  # placements a transaction: one commit for many, locks for a short time
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """``stale``: placements that no longer held when they were written; the next cycle tries them again."""
+
+    placed: int
+    stale: int
+
+
+def apply_plan(plan: Plan, *, now: datetime) -> Applied:
+    """Write the placements that still hold, then the reasons of what waits. Raises StaleEpochError."""
+    placed = stale = 0
+    for batch in _batches(plan.placements):
+        good = _place_batch(batch, epoch=plan.version, now=now)
+        placed += good
+        stale += len(batch) - good
+    _store_reasons(plan)
+    return Applied(placed, stale)
+
+
+def _batches(placements: Sequence[Placement]) -> Iterator[Sequence[Placement]]:
+    for start in range(0, len(placements), BATCH):
+        yield placements[start : start + BATCH]
+
+
+@transaction.atomic
+def _place_batch(batch: Sequence[Placement], *, epoch: int, now: datetime) -> int:
+    assert_epoch(epoch)
+    uids = [placement.request_id for placement in batch]
+    owners = set(Workload.objects.filter(uid__in=uids).values_list("group_id", "user_id", "pool_id"))
+    scopes = quotas.lock_scopes_of(sorted(owners))
+    rows = Workload.objects.select_for_update(no_key=True).filter(uid__in=uids).order_by("pk")
+    workloads = {row.uid: row for row in rows.select_related("image", "group")}
+    names = {task.node_id for placement in batch for task in placement.tasks}
+    nodes = {node.name: node for node in Node.objects.filter(name__in=names)}
+    uuids = {share.device_id for placement in batch for task in placement.tasks for share in task.shares}
+    devices = {device.uuid: device for device in Device.objects.filter(uuid__in=uuids)}
+    return sum(_place_one(p, workloads, scopes, nodes, devices, epoch, now) for p in batch)
+
+
+def _place_one(  # noqa: PLR0913 - what the batch has loaded
+    placement: Placement,
+    workloads: Mapping[str, Workload],
+    scopes: Mapping[tuple[int, int, int], list[QuotaScope]],
+    nodes: Mapping[str, Node],
+    devices: Mapping[str, Device],
+    epoch: int,
+    now: datetime,
+) -> bool:
+    """False when the world has moved on: cancelled, node gone, or a constraint says it does not fit."""
+    workload = workloads.get(placement.request_id)
+    if workload is None or workload.state != State.QUEUED:
+        return False
+    targets = _targets(placement, nodes, devices)
+    if targets is None:
+        return False
+    own = scopes[workload.group_id, workload.user_id, workload.pool_id]
+    before = (workload.attempt, workload.state, workload.pending_reasons, workload.exit_code)
+    try:
+        with transaction.atomic():
+            card_milli = placement.card_milli // len(placement.tasks)
+            place(workload, own, targets, card_milli=card_milli, epoch=epoch, now=now)
+    except IntegrityError as error:
+        workload.attempt, workload.state, workload.pending_reasons, workload.exit_code = before
+        logger.info("placement of %s no longer fits: %s", workload.uid, type(error.__cause__ or error).__name__)
+        return False
+    return True
+
+
+def _targets(
+    placement: Placement, nodes: Mapping[str, Node], devices: Mapping[str, Device]
+) -> list[TaskTarget] | None:
+    targets = []
+    for task in placement.tasks:
+        node = nodes.get(task.node_id)
+        if node is None or node.liveness != Liveness.READY or node.duty != Duty.IN_SERVICE:
+            return None
+        shares = []
+        for share in task.shares:
+            device = devices.get(share.device_id)
+            if device is None or device.node_id != node.pk or not device.usable:
+                return None
+            shares.append((device.pk, share.memory_mib, share.compute_milli, share.whole))
+        targets.append(TaskTarget(task.rank, node.pk, shares))
+    return targets
+
+
+def _store_reasons(plan: Plan) -> None:
+    """Write the reasons that changed; equal ones go in one statement."""
+    fresh = {waiting.request_id: [_reason(reason) for reason in waiting.reasons] for waiting in plan.waiting}
+    changed: dict[str, tuple[list[dict[str, object]], list[int]]] = {}
+    rows = Workload.objects.filter(state__in=[State.QUEUED, State.HELD]).values_list("pk", "uid", "pending_reasons")
+    for pk, uid, reasons in rows:
+        if uid in fresh and fresh[uid] != reasons:
+            changed.setdefault(repr(fresh[uid]), (fresh[uid], []))[1].append(pk)
+    for reasons, pks in changed.values():
+        Workload.objects.filter(pk__in=pks, state__in=[State.QUEUED, State.HELD]).update(pending_reasons=reasons)
+    if changed:
+        broadcast_on_commit("queue", {"type": "changed", "topic": "queue"})
+
+
+def _reason(reason: PendingReason) -> dict[str, object]:
+    return {"code": reason.code.value, "message": reason.message, "numbers": dict(reason.numbers)}

@@ -1,0 +1,80 @@
+"""Writes of environments."""
+
+from datetime import datetime
+
+from django.db import transaction
+
+from aistation.audit.services import record
+from aistation.core.dispatch import send_once_on_commit
+from aistation.core.errors import ConflictError, FieldError, InvalidInputError
+from aistation.tenancy.policy import Actor
+from aistation.workloads.lifecycle import Event, IllegalTransitionError, Kind, Reason, State, is_terminal
+from aistation.workloads.models import Workload
+from aistation.workloads.services import announce, apply_event, create_workload, request_stop
+from aistation.workloads.submission import Checked, Submission, check, check_counts
+from aistation.quotas.selectors import applying_scopes
+
+
+@transaction.atomic
+def create_environment(*, actor: Actor, submission: Submission, now: datetime) -> Workload:
+    """Ask for an environment; it starts as soon as there is room.
+
+    Without a lifetime it gets the longest that the quota allows. Raises InvalidInputError, NeverFitsError or
+    ForbiddenError.
+    """
+    checked = check(actor, submission, now)
+    check_counts(actor, checked, Kind.ENVIRONMENT)
+    lifetime_s = _lifetime(actor, submission, checked)
+    return create_workload(actor=actor, now=now, **{**checked.columns, "time_limit_s": lifetime_s})
+
+
+@transaction.atomic
+def start_environment(*, workload_id: int, now: datetime, actor: Actor) -> Workload:
+    """Ask for a stopped environment again. Its folders are as they were. Raises ConflictError when it runs."""
+    environment = Workload.objects.select_for_update(no_key=True).get(pk=workload_id, kind=Kind.ENVIRONMENT)
+    environment.queued_at = now
+    environment.stop_reason = ""
+    try:
+        apply_event(environment, Event.RESUME, now=now, actor=actor.username)
+    except IllegalTransitionError as error:
+        raise ConflictError(f"The environment is {environment.state}; only a stopped one can start.") from error
+    _audit(environment, actor, now, "environment.start")
+    send_once_on_commit("scheduling.decide")
+    return environment
+
+
+@transaction.atomic
+def delete_environment(*, workload_id: int, now: datetime, actor: Actor) -> None:
+    """Take a stopped environment off the lists; one that waits is stopped first. Its folders stay.
+
+    Raises ConflictError while its container lives.
+    """
+    environment = request_stop(workload_id=workload_id, reason=Reason.USER_STOPPED, now=now, actor=actor)
+    if not is_terminal(Kind.ENVIRONMENT, State(environment.state)):
+        raise ConflictError("The environment is being stopped. Delete it when it has stopped.")
+    Workload.objects.filter(pk=environment.pk).update(deleted_at=now)
+    announce(environment)
+    _audit(environment, actor, now, "environment.delete")
+
+
+def _lifetime(actor: Actor, submission: Submission, checked: Checked) -> int | None:
+    scopes = applying_scopes(group_id=checked.group.pk, user_id=actor.user_id, pool_id=checked.pool.pk)
+    longest = min((scope.max_environment_s for scope in scopes if scope.max_environment_s is not None), default=None)
+    asked = submission.time_limit_s
+    if longest is not None and asked is not None and asked > longest:
+        message = f"The quota allows a lifetime of {longest} seconds."
+        raise InvalidInputError(message, errors=[FieldError("lifetime_s", "exceeds_quota", message)])
+    return longest if asked is None else asked
+
+
+def _audit(environment: Workload, actor: Actor, now: datetime, action: str) -> None:
+    record(
+        at=now,
+        actor=actor.username,
+        via=actor.via,
+        action=action,
+        target_type="workload",
+        target=environment.uid,
+        group=environment.group.name,
+        after={"state": environment.state},
+    )

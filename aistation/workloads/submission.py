@@ -9,7 +9,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from aistation.catalog.models import Image
-from aistation.catalog.selectors import find_image, resolve_mounts
+from aistation.catalog.mounts import resolve_mounts
+from aistation.catalog.selectors import find_image
 from aistation.core.errors import DomainError, FieldError, InvalidInputError, NeverFitsError, QuotaExceededError
 from aistation.core.validation import env_errors
 from aistation.fleet.models import Pool

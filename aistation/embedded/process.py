@@ -4,14 +4,18 @@ import ctypes
 import os
 import pwd
 import signal
-import subprocess
+import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, NoReturn
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG: Final = 1
+_LIBC: Final = ctypes.CDLL(None)
+_CANNOT_START: Final = 127
+_LOG_KEPT_BYTES: Final = 16 * 1024 * 1024
 
 
 class StartError(Exception):
@@ -51,14 +55,16 @@ class Account:
 
 @dataclass(slots=True)
 class Child:
-    """One program. It is started in a session of its own and ends when we end, however we end.
+    """One program below us, in a session of its own. It ends when we end, however we end.
 
-    ``orphan_signal`` is what the kernel sends it when the *thread* that started it is gone: start children from the
-    main thread. ``is_ready`` says whether it does its work; programs without such a sign are ready at once.
+    ``program`` is a command line, or a function that the forked child runs with all that we have loaded.
+    ``environment`` is all of a command's environment. ``orphan_signal`` is what the kernel sends when the *thread*
+    that started it is gone: start children from the main thread. ``is_ready`` says whether it does its work;
+    programs without such a sign are ready at once. ``keep_descriptors`` are the open files that it inherits.
     """
 
     name: str
-    command: Sequence[str]
+    program: Sequence[str] | Callable[[], object]
     log: Path
     environment: Mapping[str, str] = field(default_factory=dict)
     directory: Path | None = None
@@ -68,65 +74,101 @@ class Child:
     grace_s: int = 10
     is_ready: Callable[[], bool] = lambda: True
     keep_descriptors: tuple[int, ...] = ()
-    _process: "subprocess.Popen[bytes] | None" = None
-
-    @property
-    def pid(self) -> int | None:
-        return self._process.pid if self._process else None
+    pid: int | None = None
+    exit_code: int | None = None  # of the last one that ended; negative: the signal that ended it
 
     def spawn(self) -> None:
         """Start it, not waiting until it is ready."""
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.directory,
-                env=dict(self.environment),
-                start_new_session=True,
-                pass_fds=self.keep_descriptors,
-                preexec_fn=_bind_to_parent(self.orphan_signal),
-                user=self.account.uid if self.account else None,
-                group=self.account.gid if self.account else None,
-                extra_groups=[] if self.account else None,
-            )
+        _rotate(self.log)
+        sys.stdout.flush()
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            self._become(parent)
+        self.pid, self.exit_code = pid, None
 
-    def poll(self) -> int | None:
-        """None while it runs, else how it ended. What it left running in its session ends with it."""
-        if self._process is None:
-            return 0
-        if self._process.returncode is None and _has_ended(self._process.pid):
-            _kill_group(self._process.pid)  # before the id is free for others
-        return self._process.poll()
+    @property
+    def is_running(self) -> bool:
+        """False before the start and after the end. What it left running in its session ends with it."""
+        if self.pid is None:
+            return False
+        try:
+            if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+                return True
+            _kill_session(self.pid)  # before the number is free for others
+            self.exit_code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        except ChildProcessError:
+            self.exit_code = None
+        self.pid = None
+        return False
 
     def wait_until_ready(self, timeout_s: float) -> None:
         """Return once it is ready, starting it again when it ends before; StartError after the timeout."""
         deadline = time.monotonic() + timeout_s
         while True:
-            if self.poll() is not None:
+            if not self.is_running:
                 self.spawn()
-            if self.is_ready() and self.poll() is None:
+            if self.is_ready() and self.is_running:
                 return
             if time.monotonic() > deadline:
                 raise StartError(f"{self.name} did not start within {timeout_s:.0f} s: {last_lines(self.log)}")
             time.sleep(0.05)
 
-    def request_stop(self) -> None:
-        if self._process and self.poll() is None:
-            self._process.send_signal(self.stop_signal)
+    def send(self, number: signal.Signals) -> None:
+        """Signal it if it runs."""
+        if self.is_running and self.pid is not None:
+            os.kill(self.pid, number)
 
     def stop(self) -> None:
         """End it: politely, then after the grace period by force."""
-        if self._process is None:
-            return
-        self.request_stop()
+        self.send(self.stop_signal)
         deadline = time.monotonic() + self.grace_s
-        while self.poll() is None and time.monotonic() < deadline:
+        while self.is_running:
+            if time.monotonic() > deadline:
+                self.send(signal.SIGKILL)
             time.sleep(0.02)
-        if self.poll() is None:
-            _kill_group(self._process.pid)
-            self._process.wait()
+
+    def _become(self, parent: int) -> NoReturn:
+        code = _CANNOT_START
+        try:
+            self._leave_parent(parent)
+            if callable(self.program):
+                self.program()
+                code = 0
+            else:
+                os.execvpe(self.program[0], list(self.program), dict(self.environment))  # noqa: S606 - a list, and no shell is wanted
+        except SystemExit as exit_:
+            code = exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+        except BaseException:
+            os.write(2, traceback.format_exc().encode())
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
+
+    def _leave_parent(self, parent: int) -> None:
+        os.setsid()
+        _reset_signals()
+        log = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        for target, source in ((0, os.open(os.devnull, os.O_RDONLY)), (1, log), (2, log)):
+            os.dup2(source, target)
+        _close_all_but({0, 1, 2, *self.keep_descriptors})
+        for descriptor in self.keep_descriptors:
+            os.set_inheritable(descriptor, True)  # noqa: FBT003 - takes no keywords
+        if self.directory:
+            os.chdir(self.directory)
+        if self.account:
+            os.setgroups([])
+            os.setgid(self.account.gid)
+            os.setuid(self.account.uid)
+        bind_to_parent(self.orphan_signal, parent)  # last: a change of user would undo it
+
+
+def bind_to_parent(orphan_signal: signal.Signals, parent: int | None = None) -> None:
+    """Have the kernel signal this process when the thread that started it is gone."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, int(orphan_signal))
+    if parent is not None and os.getppid() != parent:  # it ended before the call above
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def last_lines(log: Path, limit: int = 2000) -> str:
@@ -138,26 +180,29 @@ def last_lines(log: Path, limit: int = 2000) -> str:
     return data[-limit:].decode(errors="replace").strip() or "(empty log)"
 
 
-def _bind_to_parent(orphan_signal: signal.Signals) -> Callable[[], None]:
-    parent = os.getpid()
-
-    def bind() -> None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, int(orphan_signal))
-        if os.getppid() != parent:  # it ended before the call above
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return bind
+def _reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def _has_ended(pid: int) -> bool:
-    """True when the child is over but not yet reaped."""
-    try:
-        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:
-        return True
+def _close_all_but(kept: set[int]) -> None:
+    for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names of numbers, not paths
+        if int(entry) not in kept:
+            try:
+                os.close(int(entry))
+            except OSError:  # the one that listed them
+                continue
 
 
-def _kill_group(pid: int) -> None:
+def _rotate(log: Path) -> None:
+    if log.exists() and log.stat().st_size > _LOG_KEPT_BYTES:
+        log.replace(log.with_name(log.name + ".1"))
+
+
+def _kill_session(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

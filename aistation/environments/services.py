@@ -7,12 +7,12 @@ from django.db import transaction
 from aistation.audit.services import record
 from aistation.core.dispatch import send_once_on_commit
 from aistation.core.errors import ConflictError, FieldError, InvalidInputError
+from aistation.quotas.selectors import applying_scopes
 from aistation.tenancy.policy import Actor
-from aistation.workloads.lifecycle import Event, IllegalTransitionError, Kind, Reason, State, is_terminal
+from aistation.workloads.lifecycle import Event, IllegalTransitionError, Kind, Reason
 from aistation.workloads.models import Workload
 from aistation.workloads.services import announce, apply_event, create_workload, request_stop
 from aistation.workloads.submission import Checked, Submission, check, check_counts
-from aistation.quotas.selectors import applying_scopes
 
 
 @transaction.atomic
@@ -45,14 +45,9 @@ def start_environment(*, workload_id: int, now: datetime, actor: Actor) -> Workl
 
 @transaction.atomic
 def delete_environment(*, workload_id: int, now: datetime, actor: Actor) -> None:
-    """Take a stopped environment off the lists; one that waits is stopped first. Its folders stay.
-
-    Raises ConflictError while its container lives.
-    """
+    """Take an environment off the lists for good; what runs is stopped. Its folders stay. Twice is once."""
     environment = request_stop(workload_id=workload_id, reason=Reason.USER_STOPPED, now=now, actor=actor)
-    if not is_terminal(Kind.ENVIRONMENT, State(environment.state)):
-        raise ConflictError("The environment is being stopped. Delete it when it has stopped.")
-    Workload.objects.filter(pk=environment.pk).update(deleted_at=now)
+    Workload.objects.filter(pk=environment.pk, deleted_at=None).update(deleted_at=now)
     announce(environment)
     _audit(environment, actor, now, "environment.delete")
 

@@ -1,6 +1,6 @@
 """Tables of pools, nodes and cards. CHECK constraints refuse to overbook a node or a card."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -51,13 +51,20 @@ class Liveness(models.TextChoices):
     LOST = "lost"  # silent for 60 s
 
 
+class NodeManager(models.Manager["Node"]):
+    """Nodes that were not removed. The rows of removed ones stay for the history that points at them."""
+
+    def get_queryset(self) -> models.QuerySet["Node"]:
+        return super().get_queryset().filter(removed_at=None)
+
+
 class Node(models.Model):
     """A machine with an agent. The state people see is `state`: a lost node is lost whatever its duty is.
 
     ``*_over`` is what was taken beyond the capacity when the capacity shrank; it only falls.
     """
 
-    name = models.CharField(max_length=63, unique=True)
+    name = models.CharField(max_length=63)
     pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="nodes")
     duty = models.CharField(max_length=12, choices=Duty, default=Duty.IN_SERVICE)
     liveness = models.CharField(max_length=8, choices=Liveness, default=Liveness.LOST)
@@ -83,9 +90,13 @@ class Node(models.Model):
     enrolled_at = models.DateTimeField()
     last_heartbeat_at = models.DateTimeField(null=True)
     state_changed_at = models.DateTimeField()
+    removed_at = models.DateTimeField(null=True)
+
+    objects: ClassVar[NodeManager] = NodeManager()
 
     class Meta:
         constraints = [
+            models.UniqueConstraint(fields=["name"], name="node_name_once", condition=Q(removed_at=None)),
             models.CheckConstraint(
                 name="node_cpu_not_overbooked",
                 condition=Q(cpu_taken_milli__gte=0) & Q(cpu_taken_milli__lte=Greatest(F("cpu_milli"), F("cpu_over_milli"))),
@@ -109,13 +120,17 @@ class Node(models.Model):
 
 
 class Device(models.Model):
-    """A card, known by its UUID wherever it is plugged in. ``taken_milli`` 1000 is all of it."""
+    """A card, known by its UUID wherever it is plugged in. ``taken_milli`` 1000 is all of it.
+
+    ``memory_over_mib`` is what was taken beyond the memory when the card reported less, or none; it only falls.
+    """
 
     uuid = models.CharField(max_length=96, unique=True)
     node = models.ForeignKey(Node, on_delete=models.CASCADE, related_name="devices")
     model = models.CharField(max_length=128)
     memory_mib = models.PositiveIntegerField(null=True, help_text="as reported; null: unknown, nothing is placed")
     memory_taken_mib = models.IntegerField(default=0)
+    memory_over_mib = models.IntegerField(default=0)
     taken_milli = models.SmallIntegerField(default=0)
     present = models.BooleanField(default=True, help_text="named by the last heartbeat")
     healthy = models.BooleanField(default=True)
@@ -132,8 +147,9 @@ class Device(models.Model):
             models.CheckConstraint(name="device_compute_not_overbooked", condition=Q(taken_milli__range=(0, 1000))),
             models.CheckConstraint(
                 name="device_memory_not_overbooked",
+                # of an unknown memory nothing may be taken: PostgreSQL's GREATEST passes over NULL
                 condition=Q(memory_taken_mib__gte=0)
-                & (Q(memory_taken_mib=0) | Q(memory_taken_mib__lte=F("memory_mib"))),
+                & Q(memory_taken_mib__lte=Greatest(F("memory_mib"), F("memory_over_mib"))),
             ),
         ]
 
@@ -155,3 +171,14 @@ class JoinToken(models.Model):
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
     node = models.ForeignKey(Node, on_delete=models.SET_NULL, null=True)
+
+
+class LivenessWatch(models.Model):
+    """One row (id 1): what the sweep of the heartbeats must remember from one time to the next."""
+
+    swept_at = models.DateTimeField(null=True)
+    grace_until = models.DateTimeField(null=True, help_text="after our own outage no node is declared lost before this")
+    frozen_since = models.DateTimeField(null=True, help_text="most of the fleet fell silent together: who is away, they or we?")
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="one_liveness_watch", condition=Q(id=1))]

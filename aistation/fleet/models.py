@@ -99,7 +99,8 @@ class Node(models.Model):
             models.UniqueConstraint(fields=["name"], name="node_name_once", condition=Q(removed_at=None)),
             models.CheckConstraint(
                 name="node_cpu_not_overbooked",
-                condition=Q(cpu_taken_milli__gte=0) & Q(cpu_taken_milli__lte=Greatest(F("cpu_milli"), F("cpu_over_milli"))),
+                condition=Q(cpu_taken_milli__gte=0)
+                & Q(cpu_taken_milli__lte=Greatest(F("cpu_milli"), F("cpu_over_milli"))),
             ),
             models.CheckConstraint(
                 name="node_memory_not_overbooked",
@@ -178,7 +179,7 @@ class LivenessWatch(models.Model):
 
     swept_at = models.DateTimeField(null=True)
     grace_until = models.DateTimeField(null=True, help_text="after our own outage no node is declared lost before this")
-    frozen_since = models.DateTimeField(null=True, help_text="most of the fleet fell silent together: who is away, they or we?")
+    frozen_since = models.DateTimeField(null=True, help_text="since when most of the fleet is silent at once")
 
     class Meta:
         constraints = [models.CheckConstraint(name="one_liveness_watch", condition=Q(id=1))]

@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('swept_at', models.DateTimeField(null=True)),
                 ('grace_until', models.DateTimeField(help_text='after our own outage no node is declared lost before this', null=True)),
-                ('frozen_since', models.DateTimeField(help_text='most of the fleet fell silent together: who is away, they or we?', null=True)),
+                ('frozen_since', models.DateTimeField(help_text='since when most of the fleet is silent at once', null=True)),
             ],
             options={
                 'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='one_liveness_watch')],

@@ -1,0 +1,153 @@
+"""What is left of a pool while a plan is being made. Scratch: built from a snapshot, never leaves the core."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from scheduler.model import WHOLE_CARD_MILLI, Node, Pool, Resources, Share, TaskPlacement
+from scheduler.sizing import CardKind, Grant, charge_milli, grant
+
+
+class CardRoom:
+    """What is left of one card. ``kind`` is its place in the pool's list of card kinds."""
+
+    __slots__ = ("free_memory_mib", "free_milli", "id", "kind", "memory_mib")
+
+    def __init__(self, card_id: str, kind: int, memory_mib: int, free_memory_mib: int, free_milli: int) -> None:
+        self.id = card_id
+        self.kind = kind
+        self.memory_mib = memory_mib
+        self.free_memory_mib = free_memory_mib
+        self.free_milli = free_milli
+
+
+class NodeRoom:
+    """What is left of one node. ``version`` counts the changes made to it in this cycle.
+
+    ``cards`` are those in service, ``broken`` the others; ``is_open``: the node takes new work.
+    """
+
+    __slots__ = ("broken", "cards", "free_cpu_milli", "free_memory_mib", "free_milli", "id", "is_open", "version")
+
+    def __init__(self, node: Node, cards: Sequence[CardRoom], broken: Sequence[CardRoom]) -> None:
+        self.id = node.id
+        self.is_open = node.schedulable
+        self.free_cpu_milli = node.free_cpu_milli
+        self.free_memory_mib = node.free_memory_mib
+        self.cards = cards
+        self.broken = broken
+        self.free_milli = sum(card.free_milli for card in cards)
+        self.version = 0
+
+    @property
+    def all_cards(self) -> Sequence[CardRoom]:
+        return (*self.cards, *self.broken) if self.broken else self.cards
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request's needs, worked out for one pool. ``grants``: what a card of each of the pool's kinds gives."""
+
+    cpu_milli: int
+    memory_mib: int
+    gpus: int
+    tasks: int
+    is_whole: bool
+    grants: tuple[Grant | None, ...]
+    card_milli: int  # quota charge of all tasks together
+    least_milli: int  # compute that a node must have free for one task; lets full nodes be skipped unseen
+
+
+class PoolRoom:
+    """A pool's nodes with what is left of them, and a log of which node changed when.
+
+    Nodes and cards that are out of service are kept too: they explain why something waits.
+    """
+
+    def __init__(self, pool: Pool, nodes: Iterable[Node]) -> None:
+        self.pool = pool
+        self.kinds: list[CardKind] = []
+        self.has_unknown_cards = False
+        self._kind_index: dict[CardKind, int] = {}
+        self._rows = tuple(nodes)
+        self.nodes = [self._node_room(node) for node in self._rows]
+        self.changes: list[int] = []  # indices into nodes, oldest first
+
+    def ask(self, resources: Resources, tasks: int) -> Ask:
+        grants = tuple(grant(resources, self.pool, *kind) for kind in self.kinds)
+        return Ask(
+            cpu_milli=resources.cpu_milli,
+            memory_mib=resources.memory_mib,
+            gpus=resources.gpus,
+            tasks=tasks,
+            is_whole=resources.gpus > 0 and not resources.wants_share,
+            grants=grants,
+            card_milli=charge_milli(resources, self.pool, self.kinds) * tasks,
+            least_milli=min((given.compute_milli for given in grants if given), default=1) * resources.gpus,
+        )
+
+    def place(self, index: int, ask: Ask, tasks: Sequence[Sequence[CardRoom]], first_rank: int) -> list[TaskPlacement]:
+        """Take one task's room from the node for each list of cards in ``tasks``."""
+        node = self.nodes[index]
+        node.version += 1
+        self.changes.append(index)
+        placed = []
+        for rank, chosen in enumerate(tasks, start=first_rank):
+            node.free_cpu_milli -= ask.cpu_milli
+            node.free_memory_mib -= ask.memory_mib
+            shares = []
+            for card in sorted(chosen, key=lambda one: one.id):
+                given = ask.grants[card.kind]
+                if given is None:  # a filter let a card through that gives nothing
+                    raise ValueError(f"card {card.id} cannot serve this request")
+                card.free_memory_mib -= given.memory_mib
+                card.free_milli -= given.compute_milli
+                node.free_milli -= given.compute_milli
+                shares.append(Share(card.id, given.memory_mib, given.compute_milli, given.whole))
+            placed.append(TaskPlacement(rank, node.id, tuple(shares)))
+        return placed
+
+    @cached_property
+    def installed(self) -> list[tuple[NodeRoom, int]]:
+        """All hardware of the pool as if nothing ran and all of it were in service; equal nodes counted."""
+        return self._when_empty(in_service_only=False)
+
+    @cached_property
+    def in_service(self) -> list[tuple[NodeRoom, int]]:
+        """The hardware that takes work now, as if nothing ran on it; equal nodes counted."""
+        return self._when_empty(in_service_only=True)
+
+    def _node_room(self, node: Node) -> NodeRoom:
+        cards: list[CardRoom] = []
+        broken: list[CardRoom] = []
+        for device in node.devices:
+            if device.memory_mib <= 0:
+                self.has_unknown_cards = True
+                continue
+            kind = self._kind_of((device.model, device.memory_mib))
+            card = CardRoom(device.id, kind, device.memory_mib, device.free_memory_mib, device.free_milli)
+            (cards if device.usable else broken).append(card)
+        return NodeRoom(node, cards, broken)
+
+    def _kind_of(self, kind: CardKind) -> int:
+        index = self._kind_index.setdefault(kind, len(self.kinds))
+        if index == len(self.kinds):
+            self.kinds.append(kind)
+        return index
+
+    def _when_empty(self, *, in_service_only: bool) -> list[tuple[NodeRoom, int]]:
+        like: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
+        for row, node in zip(self._rows, self.nodes, strict=True):
+            if node.is_open or not in_service_only:
+                present = node.cards if in_service_only else node.all_cards
+                like[row.cpu_milli, row.memory_mib, tuple(sorted(card.kind for card in present))] += 1
+        return [(self._empty_node(*hardware), count) for hardware, count in like.items()]
+
+    def _empty_node(self, cpu_milli: int, memory_mib: int, kinds: tuple[int, ...]) -> NodeRoom:
+        sizes = [self.kinds[kind][1] for kind in kinds]
+        cards = [
+            CardRoom(str(place), kind, size, size, WHOLE_CARD_MILLI)
+            for place, (kind, size) in enumerate(zip(kinds, sizes, strict=True))
+        ]
+        return NodeRoom(Node("", self.pool.id, cpu_milli, memory_mib, cpu_milli, memory_mib), cards, ())

@@ -1,0 +1,139 @@
+"""Why each request that stays waits: every reason that applies, with its numbers, as the cycle leaves things.
+
+Requests of equal needs share one answer about the pool, requests of one user and equal needs one about quotas.
+"""
+
+from collections.abc import Mapping
+
+from scheduler.capacity import Ask, PoolRoom
+from scheduler.feasibility import Refusal, refuse_kind, refuse_malformed, refuse_size, scope_name
+from scheduler.filters import fitting_cards, room_in, room_on, tasks_on
+from scheduler.model import Kind, PendingReason, Reason, Request, Resources
+from scheduler.quotas import Ledger, Shortfall, charge_of
+from scheduler.shortage import Leftover, find_shortages
+from scheduler.wording import AMOUNT, counted
+
+NODES_NAMED = 3  # in a message; the numbers have the full count
+
+_HELD = PendingReason(Reason.HELD, {}, "held; it waits until it is released")
+
+
+class Explainer:
+    """Answers for one plan. Build it after the last placement: it remembers what it has worked out."""
+
+    def __init__(self, rooms: Mapping[str, PoolRoom], ledger: Ledger) -> None:
+        self._leftovers = {pool_id: Leftover(room) for pool_id, room in rooms.items()}
+        self._ledger = ledger
+        self._asks: dict[tuple[str, Resources, int], Ask] = {}
+        self._pool_reasons: dict[tuple[str, Kind, Resources, int], tuple[PendingReason, ...]] = {}
+        self._all: dict[tuple[str, str, str, Kind, Resources, int, bool], tuple[PendingReason, ...]] = {}
+
+    def reasons(self, request: Request) -> tuple[PendingReason, ...]:
+        """Held, then quotas (group before user), then the pool."""
+        key = (
+            request.group_id,
+            request.user_id,
+            request.pool_id,
+            request.kind,
+            request.resources,
+            request.tasks,
+            request.held,
+        )
+        found = self._all.get(key)
+        if found is None:
+            held = (_HELD,) if request.held else ()
+            found = self._all[key] = (*held, *self._quota(request), *self._pool(request))
+        return found
+
+    def _quota(self, request: Request) -> tuple[PendingReason, ...]:
+        left = self._leftovers.get(request.pool_id)
+        if left is None or refuse_malformed(request):
+            return ()
+        key = (request.pool_id, request.resources, request.tasks)
+        ask = self._asks.get(key)
+        if ask is None:
+            ask = self._asks[key] = left.room.ask(request.resources, request.tasks)
+        return tuple(_over_quota(over) for over in self._ledger.shortfalls(request, charge_of(request.kind, ask)))
+
+    def _pool(self, request: Request) -> tuple[PendingReason, ...]:
+        key = (request.pool_id, request.kind, request.resources, request.tasks)
+        found = self._pool_reasons.get(key)
+        if found is None:
+            found = self._pool_reasons[key] = explain_pool(request, self._leftovers.get(request.pool_id))
+        return found
+
+
+def explain_pool(request: Request, left: Leftover | None) -> tuple[PendingReason, ...]:
+    """What keeps the pool from holding the request now; () when it would.
+
+    Hardware that the pool does not have even when idle is `no_such_device`. What it has, but on nodes or
+    cards that take no work now, is `node_unavailable`.
+    """
+    if malformed := refuse_malformed(request):
+        return tuple(_no_such(refusal) for refusal in malformed)
+    if left is None:
+        return (_unavailable(0, f"pool {request.pool_id} does not exist any more"),)
+    room = left.room
+    if refused := refuse_kind(request.kind, room.pool):
+        return (_unavailable(0, refused[0].message),)
+    if too_large := refuse_size(request.resources, request.tasks, room):
+        return tuple(_no_such(refusal) for refusal in too_large)
+    ask = room.ask(request.resources, request.tasks)
+    if room_in(ask, room.installed) < ask.tasks:
+        missing = "knows the memory of all its cards" if room.nodes else "has a node"
+        return (_unavailable(0, f"waits until pool {room.pool.id} {missing}"),)
+    shut = _room_out_of_service(ask, room)
+    if room_in(ask, room.in_service) < ask.tasks:
+        return (_would_fit(shut, room),)
+    places = left.places(ask)
+    held = sum(tasks_on(ask, node, fitting) for node, fitting in places)
+    if held >= ask.tasks:
+        return ()
+    shortages = find_shortages(request.resources, ask, left, places)
+    return (*shortages, _would_fit(shut, room)) if held + sum(shut.values()) >= ask.tasks else shortages
+
+
+def _room_out_of_service(ask: Ask, room: PoolRoom) -> dict[str, int]:
+    """How many more tasks each node would hold now if it, or its broken cards, were in service; none omitted."""
+    found = {}
+    for node in room.nodes:
+        if node.broken or not node.is_open:
+            cards = fitting_cards(ask, node, node.all_cards) if ask.gpus else []
+            more = tasks_on(ask, node, cards) - (room_on(ask, node) if node.is_open else 0)
+            if more > 0:
+                found[node.id] = more
+    return found
+
+
+def _would_fit(shut: Mapping[str, int], room: PoolRoom) -> PendingReason:
+    if not shut:
+        return _unavailable(0, f"too many nodes of pool {room.pool.id} take no work now")
+    names = sorted(shut)
+    more = f" and {len(names) - NODES_NAMED} more" if len(names) > NODES_NAMED else ""
+    listed = ", ".join(names[:NODES_NAMED]) + more
+    return _unavailable(len(names), f"{counted(len(names), 'node')} with room out of service or in part: {listed}")
+
+
+def _unavailable(nodes: int, message: str) -> PendingReason:
+    return PendingReason(Reason.NODE_UNAVAILABLE, {"nodes": nodes}, message)
+
+
+def _no_such(refusal: Refusal) -> PendingReason:
+    numbers: dict[str, int | str] = {"field": refusal.field, "needed": refusal.asked}
+    if refusal.would_pass is not None:
+        numbers["largest"] = refusal.would_pass
+    return PendingReason(Reason.NO_SUCH_DEVICE, numbers, refusal.message)
+
+
+def _over_quota(over: Shortfall) -> PendingReason:
+    scope = over.scope
+    numbers: dict[str, int | str] = {
+        "scope": scope.id,
+        "quantity": over.quantity,
+        "limit": over.limit,
+        "used": over.used,
+        "asked": over.asked,
+    }
+    amount = AMOUNT[over.quantity]
+    message = f"{scope_name(over)} uses {amount(over.used)} of {amount(over.limit)}, this needs {amount(over.asked)}"
+    return PendingReason(Reason.QUOTA_GROUP if scope.user_id is None else Reason.QUOTA_USER, numbers, message)

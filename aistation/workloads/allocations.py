@@ -7,6 +7,7 @@ from datetime import datetime
 from aistation.core.dispatch import broadcast_on_commit, send_once_on_commit
 from aistation.core.ids import new_secret
 from aistation.fleet import services as fleet
+from aistation.fleet.services import DeviceAmount, NodeAmount
 from aistation.quotas import services as quotas
 from aistation.quotas.models import QuotaScope
 from aistation.quotas.services import Charge
@@ -71,11 +72,17 @@ def place(
     ]
     DeviceShare.objects.bulk_create(shares)
     quotas.take(scopes, _charge(workload, allocations, counts=1))
-    for target in sorted(targets, key=lambda target: target.node_id):
-        fleet.take_node(target.node_id, workload.cpu_milli, workload.memory_mib)
-    for share in sorted(shares, key=lambda share: share.device_id):
-        fleet.take_device(share.device_id, share.memory_mib, share.compute_milli)
+    fleet.take_nodes(_node_amounts(allocations))
+    fleet.take_devices(_device_amounts(shares))
     fleet.bump_desired(sorted({target.node_id for target in targets}))
+
+
+def _node_amounts(allocations: Sequence[Allocation]) -> list[NodeAmount]:
+    return [NodeAmount(held.node_id, held.cpu_milli, held.memory_mib) for held in allocations]
+
+
+def _device_amounts(shares: Sequence[DeviceShare]) -> list[DeviceAmount]:
+    return [DeviceAmount(share.device_id, share.memory_mib, share.compute_milli) for share in shares]
 
 
 def _charge(workload: Workload, allocations: Sequence[Allocation], *, counts: int) -> Charge:
@@ -103,11 +110,8 @@ def release_tasks(workload: Workload, scopes: Sequence[QuotaScope], task_ids: Se
         return
     Allocation.objects.filter(pk__in=[allocation.pk for allocation in freed]).update(released_at=now)
     quotas.give_back(scopes, _charge(workload, freed, counts=int(len(freed) == len(live))))
-    for allocation in sorted(freed, key=lambda allocation: allocation.node_id):
-        fleet.give_back_node(allocation.node_id, allocation.cpu_milli, allocation.memory_mib)
-    shares = [share for allocation in freed for share in allocation.shares.all()]
-    for share in sorted(shares, key=lambda share: share.device_id):
-        fleet.give_back_device(share.device_id, share.memory_mib, share.compute_milli)
+    fleet.give_back_nodes(_node_amounts(freed))
+    fleet.give_back_devices(_device_amounts([share for allocation in freed for share in allocation.shares.all()]))
     send_once_on_commit("scheduling.decide")
     broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
 

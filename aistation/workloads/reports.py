@@ -122,10 +122,12 @@ def _draw_conclusions(workload: Workload, attempt: Attempt, now: datetime) -> No
     verdict = judge(outcomes, Reason(workload.stop_reason) if workload.stop_reason else None)
     speaker = next((task for task in tasks if task.rank == verdict.rank), tasks[0])
     if verdict.over and verdict.reason is not None:
-        message = speaker.message or ("The container was lost." if verdict.reason is Reason.AGENT_ERROR else "")
-        end_attempt(workload, verdict.reason, now=now, message=message, exit_code=speaker.exit_code, attempt=attempt)
+        message = workload.message if workload.stop_reason else speaker.message
+        exit_code = speaker.exit_code if workload.exit_code is None else workload.exit_code
+        end_attempt(workload, verdict.reason, now=now, message=message, exit_code=exit_code, attempt=attempt)
     elif verdict.event is Event.STOP:
         message = f"Task {verdict.rank} failed: {speaker.message or verdict.reason}"
+        workload.exit_code = speaker.exit_code  # the first to fail speaks for the job
         apply_event(workload, Event.STOP, now=now, reason=verdict.reason, message=message)
         fleet.bump_desired(unended_node_ids(workload))
     elif verdict.event is not None and _would_move(workload, verdict.event):

@@ -1,0 +1,31 @@
+"""Work for tests: submitted through the product, placed by hand where a test needs to say on which card."""
+
+from django.db import transaction
+
+from aistation.fleet.models import Device
+from aistation.jobs.services import submit_job
+from aistation.workloads.allocations import TaskTarget, place
+from aistation.workloads.models import Task, Workload
+from aistation.workloads.services import lock
+from tests.factories.world import T0, Site, a_submission
+
+def submitted(site: Site, **changes: object) -> Workload:
+    return submit_job(actor=site.actor, submission=a_submission(**changes), now=T0)
+
+
+def placed(site: Site, *cards: int, **changes: object) -> Workload:
+    """A job whose tasks each hold one whole card of the given numbers (default: one task on card 0)."""
+    job = submitted(site, tasks=len(cards) or 1, **changes)
+    with transaction.atomic():
+        workload, scopes = lock(job.pk)
+        targets = []
+        for rank, number in enumerate(cards or (0,)):
+            device = Device.objects.get(uuid=f"GPU-n1-{number}")
+            targets.append(TaskTarget(rank, device.node_id, [(device.pk, device.memory_mib, 1000, True)]))
+        place(workload, scopes, targets, card_milli=1000, epoch=1, now=T0)
+    return Workload.objects.get(pk=job.pk)
+
+
+def tasks_of(workload: Workload) -> list[Task]:
+    rows = Task.objects.filter(attempt__workload=workload, attempt__number=workload.attempt)
+    return list(rows.select_related("node").order_by("rank"))

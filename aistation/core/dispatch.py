@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from celery import current_app
 from channels.layers import get_channel_layer
 from django.core.cache import cache
 from django.db import transaction
+
+from aistation.celery_app import app
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ def broadcast(group: str, message: Mapping[str, Any]) -> None:
 
 def _send(task: str, ids: Mapping[str, Any]) -> None:
     try:
-        current_app.send_task(task, kwargs=dict(ids), ignore_result=True, retry=False)
+        app.send_task(task, kwargs=dict(ids), ignore_result=True, retry=False)
     except Exception as error:  # noqa: BLE001 - any fault of the transport
         logger.warning("message %s lost, the sweep will find the work: %s", task, type(error).__name__)
 

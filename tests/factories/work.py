@@ -1,5 +1,8 @@
 """Work for tests: submitted through the product, placed by hand where a test needs to say on which card."""
 
+from datetime import timedelta
+from itertools import count
+
 from django.db import transaction
 
 from aistation.fleet.models import Device
@@ -9,8 +12,13 @@ from aistation.workloads.models import Task, Workload
 from aistation.workloads.services import lock
 from tests.factories.world import T0, Site, a_submission
 
+_ticks = count()
+
+
 def submitted(site: Site, **changes: object) -> Workload:
-    return submit_job(actor=site.actor, submission=a_submission(**changes), now=T0)
+    """A queued job, each a second younger than the one before."""
+    now = T0 + timedelta(seconds=next(_ticks))
+    return submit_job(actor=site.actor, submission=a_submission(**changes), now=now)
 
 
 def placed(site: Site, *cards: int, **changes: object) -> Workload:

@@ -98,7 +98,8 @@ def main() -> int:
     arguments = parser.parse_args()
     rows = []
     print(
-        f"{'case':24}{'queued':>8}{'nodes':>7}{'cards':>7}{'shapes':>8}{'seconds':>9}{'of CPU':>8}{'placed':>8}{'a second':>10}{'goal s':>8}"
+        f"{'case':24}{'queued':>8}{'nodes':>7}{'cards':>7}{'shapes':>8}{'seconds':>9}{'of CPU':>8}"
+        f"{'placed':>8}{'a second':>10}{'goal s':>8}"
     )
     for case in CASES:
         if arguments.only and arguments.only not in case.name:

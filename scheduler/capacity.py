@@ -70,6 +70,8 @@ class PoolRoom:
         self.kinds: list[CardKind] = []
         self.has_unknown_cards = False
         self._kind_index: dict[CardKind, int] = {}
+        self._state_index: dict[tuple[int, int, tuple[tuple[int, int, int], ...]], int] = {}
+        self._states: dict[int, tuple[int, int]] = {}  # by index of the node: its version then, its state
         self._rows = tuple(nodes)
         self.nodes = [self._node_room(node) for node in self._rows]
         self.changes: list[int] = []  # indices into nodes, oldest first
@@ -86,6 +88,17 @@ class PoolRoom:
             card_milli=charge_milli(resources, self.pool, self.kinds) * tasks,
             least_milli=min((given.compute_milli for given in grants if given), default=1) * resources.gpus,
         )
+
+    def state_of(self, index: int) -> int:
+        """A number that two nodes share when they have the same hardware, in card order, with the same left of it."""
+        node = self.nodes[index]
+        version, state = self._states.get(index, (-1, 0))
+        if version != node.version:
+            cards = tuple((card.kind, card.free_memory_mib, card.free_milli) for card in node.cards)
+            left = (node.free_cpu_milli, node.free_memory_mib, cards)
+            state = self._state_index.setdefault(left, len(self._state_index))
+            self._states[index] = node.version, state
+        return state
 
     def place(self, index: int, ask: Ask, tasks: Sequence[Sequence[CardRoom]], first_rank: int) -> list[TaskPlacement]:
         """Take one task's room from the node for each list of cards in ``tasks``."""

@@ -64,6 +64,9 @@ def tasks_on_cards(ask: Ask, fitting: Sequence[CardRoom], at_most: int) -> int:
 
 def tasks_on(ask: Ask, node: NodeRoom, fitting: Sequence[CardRoom]) -> int:
     """How many of the request's tasks, at most all of them, the node holds at once on the cards that fit."""
+    if ask.tasks == 1:  # by far the most frequent case, and the inner loop of every search
+        beside = node.free_cpu_milli >= ask.cpu_milli and node.free_memory_mib >= ask.memory_mib
+        return int(beside and len(fitting) >= ask.gpus)
     return tasks_on_cards(ask, fitting, max(0, tasks_beside(ask, node)))
 
 

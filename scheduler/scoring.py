@@ -1,4 +1,4 @@
-"""Which of the places that fit is best. Lower is better; integers only; every key ends in an id."""
+"""Which of the places that fit is best. Lower is better; integers only; ties are broken by id."""
 
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -6,7 +6,7 @@ from typing import TypeAlias
 from scheduler.capacity import Ask, CardRoom, NodeRoom
 from scheduler.model import Strategy
 
-Key: TypeAlias = tuple[int, int, int, int, int, str]
+Score: TypeAlias = tuple[int, int, int, int, int]
 
 
 def rank_cards(strategy: Strategy, cards: Sequence[CardRoom]) -> list[CardRoom]:
@@ -15,7 +15,7 @@ def rank_cards(strategy: Strategy, cards: Sequence[CardRoom]) -> list[CardRoom]:
     return sorted(cards, key=lambda card: (sign * card.free_milli, sign * card.free_memory_mib, card.id))
 
 
-def score_node(strategy: Strategy, ask: Ask, node: NodeRoom, fitting: Sequence[CardRoom]) -> Key:
+def score_node(strategy: Strategy, ask: Ask, node: NodeRoom, fitting: Sequence[CardRoom]) -> Score:
     """How good the node is for one task of the request. ``fitting`` are its cards with room, at least ``gpus``.
 
     - Shares, to pack: the fullest cards that still fit, then the fullest node.
@@ -27,13 +27,13 @@ def score_node(strategy: Strategy, ask: Ask, node: NodeRoom, fitting: Sequence[C
     sign = 1 if strategy is Strategy.PACK else -1
     cpu, memory = sign * node.free_cpu_milli, sign * node.free_memory_mib
     if ask.gpus == 0:
-        return int(bool(node.cards)), sign * node.free_milli, cpu, memory, 0, node.id
+        return int(bool(node.cards)), sign * node.free_milli, cpu, memory, 0
     if ask.is_whole:
-        return sign * len(fitting), sign * node.free_milli, cpu, memory, 0, node.id
-    if len(fitting) == 1:
-        free_milli, free_memory = fitting[0].free_milli, fitting[0].free_memory_mib
+        return sign * len(fitting), sign * node.free_milli, cpu, memory, 0
+    free = [(sign * card.free_milli, sign * card.free_memory_mib) for card in fitting]
+    if ask.gpus == 1:
+        best_milli, best_memory = min(free)
     else:
-        chosen = rank_cards(strategy, fitting)[: ask.gpus]
-        free_milli = sum(card.free_milli for card in chosen)
-        free_memory = sum(card.free_memory_mib for card in chosen)
-    return sign * free_milli, sign * free_memory, sign * node.free_milli, cpu, memory, node.id
+        chosen = sorted(free)[: ask.gpus]
+        best_milli, best_memory = sum(milli for milli, _ in chosen), sum(mib for _, mib in chosen)
+    return best_milli, best_memory, sign * node.free_milli, cpu, memory

@@ -5,13 +5,15 @@ in a heap by score, takes up the pool's changes when it is next asked, and gives
 """
 
 from heapq import heapify, heappop, heappush
+from typing import TypeAlias
 
 from scheduler.capacity import Ask, PoolRoom
 from scheduler.filters import deal_cards, fitting_cards, tasks_on
 from scheduler.model import Strategy, TaskPlacement
-from scheduler.scoring import Key, rank_cards, score_node
+from scheduler.scoring import Score, rank_cards, score_node
 
-_Entry = tuple[Key, int, int, int]  # score, place of the node in the pool, its version when scored, tasks it holds
+_Entry: TypeAlias = tuple[Score, str, int, int, int]
+"""Score, node, its index in the pool, its version when scored, tasks that it holds."""
 
 
 class Search:
@@ -35,7 +37,7 @@ class Search:
         pack = self._room.pool.strategy is Strategy.PACK
         counts = _fill(chosen, self._ask.tasks) if pack else _deal(chosen, self._ask.tasks)
         placed: list[TaskPlacement] = []
-        for (_, index, _, _), count in zip(chosen, counts, strict=True):
+        for (_, _, index, _, _), count in zip(chosen, counts, strict=True):
             node = self._room.nodes[index]
             cards = rank_cards(self._room.pool.strategy, fitting_cards(self._ask, node, node.cards))
             hands = deal_cards(self._ask, cards, count, stack=pack)
@@ -53,42 +55,55 @@ class Search:
         held = 0
         while heap and (held if pack else len(chosen)) < self._ask.tasks:
             entry = heappop(heap)
-            if entry[2] == self._room.nodes[entry[1]].version:
+            _, _, index, version, tasks = entry
+            if version == self._room.nodes[index].version:
                 chosen.append(entry)
-                held += entry[3]
+                held += tasks
         return chosen if held >= self._ask.tasks else None
 
     def _refresh(self) -> list[_Entry]:
         room = self._room
         if self._heap is None:
-            least_milli = self._ask.least_milli
-            self._heap = [
-                entry
-                for index, node in enumerate(room.nodes)
-                if node.is_open and node.free_milli >= least_milli and (entry := self._entry(index))
-            ]
-            heapify(self._heap)
+            self._heap = self._all_entries()
         elif self._seen < len(room.changes):
             for index in set(room.changes[self._seen :]):
-                if entry := self._entry(index):
-                    heappush(self._heap, entry)
+                if found := self._score(index):
+                    heappush(self._heap, self._entry(index, found))
         self._seen = len(room.changes)
         return self._heap
 
-    def _entry(self, index: int) -> _Entry | None:
+    def _all_entries(self) -> list[_Entry]:
+        """The heap of all open nodes that fit. Nodes in the same state are scored once."""
+        least_milli = self._ask.least_milli
+        by_state: dict[int, tuple[Score, int] | None] = {}
+        heap = []
+        for index, node in enumerate(self._room.nodes):
+            if node.is_open and node.free_milli >= least_milli:
+                state = self._room.state_of(index)
+                if state not in by_state:
+                    by_state[state] = self._score(index)
+                if found := by_state[state]:
+                    heap.append(self._entry(index, found))
+        heapify(heap)
+        return heap
+
+    def _entry(self, index: int, found: tuple[Score, int]) -> _Entry:
+        node = self._room.nodes[index]
+        return found[0], node.id, index, node.version, found[1]
+
+    def _score(self, index: int) -> tuple[Score, int] | None:
+        """The node's score and how many of the request's tasks it holds; None when it holds none."""
         node, ask = self._room.nodes[index], self._ask
         fitting = fitting_cards(ask, node, node.cards) if ask.gpus else []
         held = tasks_on(ask, node, fitting)
-        if held == 0:
-            return None
-        return score_node(self._room.pool.strategy, ask, node, fitting), index, node.version, held
+        return (score_node(self._room.pool.strategy, ask, node, fitting), held) if held else None
 
 
 def _fill(chosen: list[_Entry], tasks: int) -> list[int]:
     """Tasks for each node: as many as the first holds, then the next."""
     counts = []
     for entry in chosen:
-        counts.append(min(tasks, entry[3]))
+        counts.append(min(tasks, entry[4]))
         tasks -= counts[-1]
     return counts
 
@@ -98,7 +113,7 @@ def _deal(chosen: list[_Entry], tasks: int) -> list[int]:
     counts = [0] * len(chosen)
     while tasks:
         for place, entry in enumerate(chosen):
-            if tasks and counts[place] < entry[3]:
+            if tasks and counts[place] < entry[4]:
                 counts[place] += 1
                 tasks -= 1
     return counts

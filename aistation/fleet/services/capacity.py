@@ -101,7 +101,7 @@ def _change(statement: str, amounts: Sequence[tuple[int, int, int]]) -> None:
             raise IntegrityError("a node or card is gone")
 
 
-def _update(table: str, assignments: str, returning: str = "") -> str:
+def _update(table: str, assignments: str, condition: str = "", returning: str = "") -> str:
     """Add amounts to rows. All rows are locked in id order before the first is written: the count is a condition
     without a row in it, so PostgreSQL evaluates it once, up front."""
     return f"""
@@ -110,7 +110,7 @@ def _update(table: str, assignments: str, returning: str = "") -> str:
         )
         UPDATE {table} AS held SET {assignments}
         FROM unnest(%(ids)s::bigint[], %(first)s::bigint[], %(second)s::bigint[]) AS amount(id, first, second)
-        WHERE held.id = amount.id AND (SELECT count(*) FROM locked) > 0 {returning}
+        WHERE held.id = amount.id AND (SELECT count(*) FROM locked) > 0 {condition} {returning}
     """  # noqa: S608 - constants of this module
 
 
@@ -120,6 +120,7 @@ _TAKE_NODES: Final = _update(
     cpu_taken_milli = held.cpu_taken_milli + amount.first,
     memory_taken_mib = held.memory_taken_mib + amount.second
     """,
+    condition="AND held.removed_at IS NULL",
 )
 _GIVE_BACK_NODES: Final = _update(
     "fleet_node",
@@ -146,5 +147,7 @@ _GIVE_BACK_DEVICES: Final = _update(
     """,
 )
 _BUMP: Final = _update(
-    "fleet_node", "desired_version = held.desired_version + amount.first", "RETURNING held.id, held.desired_version"
+    "fleet_node",
+    "desired_version = held.desired_version + amount.first",
+    returning="RETURNING held.id, held.desired_version",
 )

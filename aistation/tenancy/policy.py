@@ -48,6 +48,7 @@ class Action(StrEnum):
     # things of the platform
     VIEW_CLUSTER = "view_cluster"  # pools, nodes, cards, free capacity; not who uses them
     VIEW_CATALOG = "view_catalog"
+    CREATE_OWN_FOLDER = "create_own_folder"
     MANAGE_OWN_TOKENS = "manage_own_tokens"
     MANAGE_USERS = "manage_users"
     MANAGE_GROUPS = "manage_groups"
@@ -85,6 +86,7 @@ TABLE: Final[Mapping[Action, tuple[Rule, Scope]]] = {
     Action.CREATE_FOLDER: (Rule.MEMBER, Scope.WRITE),
     Action.VIEW_CLUSTER: (Rule.ANYONE, Scope.READ),
     Action.VIEW_CATALOG: (Rule.ANYONE, Scope.READ),
+    Action.CREATE_OWN_FOLDER: (Rule.ANYONE, Scope.WRITE),
     Action.MANAGE_OWN_TOKENS: (Rule.ANYONE, Scope.ADMIN),
     Action.MANAGE_USERS: (Rule.PLATFORM, Scope.ADMIN),
     Action.MANAGE_GROUPS: (Rule.PLATFORM, Scope.ADMIN),

@@ -15,13 +15,22 @@ def actor_of(user_id: int, *, scopes: frozenset[Scope] | None = None, via: str =
     """The policy's view of an active person with the roles that hold now; None when there is no such person."""
     rows = list(
         User.objects.filter(pk=user_id, is_active=True).values_list(
-            "username", "is_platform_admin", "memberships__group_id", "memberships__role", "memberships__group__archived_at"
+            "username",
+            "is_platform_admin",
+            "memberships__group_id",
+            "memberships__role",
+            "memberships__group__archived_at",
         )
     )
     if not rows:
         return None
-    roles = {group: Role(role) for _, _, group, role, archived in rows if group is not None and archived is None}
+    roles = {group: Role(role) for _, _, group, role, archived in rows if role is not None and archived is None}
     return Actor(user_id, rows[0][0], rows[0][1], roles, scopes, via)
+
+
+def id_of_user(username: str) -> int | None:
+    """For the installation itself, which has no person to ask the policy about."""
+    return User.objects.filter(username=username).values_list("pk", flat=True).first()
 
 
 def actor_of_token(secret: str, now: datetime) -> tuple[Actor, ApiToken]:
@@ -29,7 +38,7 @@ def actor_of_token(secret: str, now: datetime) -> tuple[Actor, ApiToken]:
     digest = sha256(secret.encode("utf-8", "surrogatepass")).digest()
     token = ApiToken.objects.filter(digest=digest, revoked_at=None, expires_at__gt=now).first()
     scopes = None if token is None or token.scopes is None else frozenset(Scope(scope) for scope in token.scopes)
-    actor = token and actor_of(token.user_id, scopes=scopes, via=f"token:{token.name}")
+    actor = None if token is None else actor_of(token.user_id, scopes=scopes, via=f"token:{token.name}")
     if token is None or actor is None:
         raise UnauthenticatedError("This token is unknown, expired or revoked. Make a new one on your profile page.")
     return actor, token
@@ -88,6 +97,10 @@ def access_member(actor: Actor, group_name: str, username: str, action: Action) 
     if user is None:
         raise NotFoundError
     return group, user
+
+
+def get_user(user_id: int) -> User:
+    return User.objects.get(pk=user_id)
 
 
 def list_tokens(user_id: int) -> QuerySet[ApiToken]:

@@ -31,7 +31,7 @@ def taken(task: str) -> None:
     """The task has begun: what happens from now on needs another message."""
     try:
         cache.delete("pending:" + task)
-    except Exception as error:  # noqa: BLE001 - any fault of the transport
+    except Exception as error:
         logger.warning("cache unavailable: %s", type(error).__name__)
 
 
@@ -44,14 +44,14 @@ def broadcast(group: str, message: Mapping[str, Any]) -> None:
     layer = get_channel_layer()
     try:
         async_to_sync(layer.group_send)(group, dict(message))
-    except Exception as error:  # noqa: BLE001 - any fault of the transport
+    except Exception as error:
         logger.warning("broadcast to %s lost: %s", group, type(error).__name__)
 
 
 def _send(task: str, ids: Mapping[str, Any]) -> None:
     try:
         app.send_task(task, kwargs=dict(ids), ignore_result=True, retry=False)
-    except Exception as error:  # noqa: BLE001 - any fault of the transport
+    except Exception as error:
         logger.warning("message %s lost, the sweep will find the work: %s", task, type(error).__name__)
 
 
@@ -59,7 +59,7 @@ def _send_once(task: str, within_s: int) -> None:
     try:
         if not cache.add("pending:" + task, 1, timeout=within_s):
             return
-    except Exception as error:  # noqa: BLE001 - any fault of the transport
+    except Exception as error:
         logger.warning("cache unavailable: %s", type(error).__name__)
         return
     _send(task, {})

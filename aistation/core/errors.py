@@ -23,7 +23,7 @@ class DomainError(Exception):
     code: ClassVar[str] = "error"
     status: ClassVar[int] = 400
 
-    def __init__(self, message: str, *, errors: Sequence[FieldError] = (), **extra: Any) -> None:  # noqa: ANN401
+    def __init__(self, message: str, *, errors: Sequence[FieldError] = (), **extra: Any) -> None:
         super().__init__(message)
         self.message = message
         self.errors = tuple(errors)

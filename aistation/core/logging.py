@@ -9,7 +9,7 @@ _LONGEST: Final = 1024
 
 
 def _escape(match: re.Match[str]) -> str:
-    return "\\x%02x" % ord(match.group())
+    return f"\\x{ord(match.group()):02x}"
 
 
 class OneLineFormatter(logging.Formatter):

@@ -8,7 +8,9 @@ from aistation.core.errors import FieldError
 
 NAME_PATTERN: Final = r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?"
 _NAME: Final = re.compile(NAME_PATTERN)
-RESERVED: Final = frozenset({"api", "www", "admin", "static", "agent", "ws", "internal", "portal", "all", "none", "null"})
+RESERVED: Final = frozenset(
+    {"api", "www", "admin", "static", "agent", "ws", "internal", "portal", "all", "none", "null"}
+)
 
 
 def name_error(field: str, value: str) -> FieldError | None:

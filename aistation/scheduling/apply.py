@@ -89,9 +89,7 @@ def _place_one(  # noqa: PLR0913 - what the batch has loaded
     return True
 
 
-def _targets(
-    placement: Placement, nodes: Mapping[str, Node], devices: Mapping[str, Device]
-) -> list[TaskTarget] | None:
+def _targets(placement: Placement, nodes: Mapping[str, Node], devices: Mapping[str, Device]) -> list[TaskTarget] | None:
     targets = []
     for task in placement.tasks:
         node = nodes.get(task.node_id)

@@ -51,5 +51,7 @@ def run_cycle() -> Cycle:
                 break
             seen = wishes
         elapsed_ms = round((time.monotonic() - started) * 1000)
-        SchedulerLease.objects.filter(pk=1, epoch=held.epoch).update(last_cycle_at=database_now(), last_cycle_ms=elapsed_ms)
+        SchedulerLease.objects.filter(pk=1, epoch=held.epoch).update(
+            last_cycle_at=database_now(), last_cycle_ms=elapsed_ms
+        )
         return Cycle(decided=True, rounds=rounds, placed=placed, waiting=waiting)

@@ -32,6 +32,6 @@ def dry_run(*, actor: Actor, submission: Submission, now: datetime) -> DryRun:
     plan = decide(replace(snapshot, pending=(*snapshot.pending, request)))
     placed = next((placement for placement in plan.placements if placement.request_id == _ID), None)
     if placed is not None:
-        return DryRun(True, None, (), placed.tasks)
+        return DryRun(starts_now=True, position=None, reasons=(), tasks=placed.tasks)
     waiting = next(waiting for waiting in plan.waiting if waiting.request_id == _ID)
-    return DryRun(False, waiting.position, waiting.reasons, ())
+    return DryRun(starts_now=False, position=waiting.position, reasons=waiting.reasons, tasks=())

@@ -96,4 +96,3 @@ def _renew(epoch: int, done: threading.Event) -> None:
 def _execute(statement: str, *values: int) -> None:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-

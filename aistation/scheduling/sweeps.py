@@ -1,4 +1,7 @@
-"""What a lost message left undone, found by looking at the rows. Each item on its own: one that fails stops no other."""
+"""What a lost message left undone, found by looking at the rows.
+
+Each item on its own: one that fails stops no other.
+"""
 
 import logging
 from collections.abc import Callable

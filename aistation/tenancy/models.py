@@ -29,7 +29,11 @@ class User(AbstractBaseUser):
     objects: ClassVar[UserManager] = UserManager()
 
     class Meta:
-        constraints = [models.CheckConstraint(name="user_name_lower", condition=models.Q(username=models.functions.Lower("username")))]
+        constraints = [
+            models.CheckConstraint(
+                name="user_name_lower", condition=models.Q(username=models.functions.Lower("username"))
+            )
+        ]
 
     def __str__(self) -> str:
         return self.username

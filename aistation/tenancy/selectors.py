@@ -24,7 +24,7 @@ def actor_of(user_id: int, *, scopes: frozenset[Scope] | None = None, via: str =
     )
     if not rows:
         return None
-    roles = {group: Role(role) for _, _, group, role, archived in rows if role is not None and archived is None}
+    roles = {group: Role(role) for _, _, group, role, archived in rows if role and archived is None}  # left join
     return Actor(user_id, rows[0][0], rows[0][1], roles, scopes, via)
 
 

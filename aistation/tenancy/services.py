@@ -24,7 +24,7 @@ from aistation.core.validation import name_error
 from aistation.tenancy.models import ApiToken, Group, LoginFailure, Membership, User
 from aistation.tenancy.policy import ROLE_NAMES, Actor, Role, Scope
 
-TOKEN_PREFIX: Final = "ais_"
+TOKEN_PREFIX: Final = "ais_"  # noqa: S105 - not a secret: it lets scanners recognise one
 FAILURES_ALLOWED: Final = 10  # a minute and account
 FAILURE_WINDOW: Final = timedelta(minutes=1)
 

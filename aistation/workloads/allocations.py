@@ -15,6 +15,7 @@ from aistation.workloads.lifecycle import Event, Kind
 from aistation.workloads.models import Allocation, Attempt, DeviceShare, Task, Workload
 from aistation.workloads.services import apply_event
 
+
 @dataclass(frozen=True, slots=True)
 class TaskTarget:
     """Where one task goes: row ids of the node and of the cards."""
@@ -114,5 +115,3 @@ def release_tasks(workload: Workload, scopes: Sequence[QuotaScope], task_ids: Se
     fleet.give_back_devices(_device_amounts([share for allocation in freed for share in allocation.shares.all()]))
     send_once_on_commit("scheduling.decide")
     broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
-
-

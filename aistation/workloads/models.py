@@ -67,7 +67,8 @@ class Workload(models.Model):
             models.CheckConstraint(name="workload_tasks", condition=Q(tasks_count__gte=1)),
             models.CheckConstraint(
                 name="workload_ended_when_terminal",
-                condition=Q(ended_at=None) | ~Q(state__in=["queued", "held", "scheduled", "pulling", "starting", "running"]),
+                condition=Q(ended_at=None)
+                | ~Q(state__in=["queued", "held", "scheduled", "pulling", "starting", "running"]),
             ),
         ]
         indexes = [
@@ -79,7 +80,18 @@ class Workload(models.Model):
             models.Index(
                 fields=["state"],
                 name="workload_live",
-                condition=Q(state__in=["held", "queued", "scheduled", "pulling", "starting", "running", "stopping", "preempting"]),
+                condition=Q(
+                    state__in=[
+                        "held",
+                        "queued",
+                        "scheduled",
+                        "pulling",
+                        "starting",
+                        "running",
+                        "stopping",
+                        "preempting",
+                    ]
+                ),
             ),
             models.Index(fields=["group", "kind", "-id"], name="workload_group"),
             models.Index(fields=["user", "kind", "-id"], name="workload_user"),

@@ -145,5 +145,3 @@ def _would_move(workload: Workload, event: Event) -> bool:
         return next_state(Kind(workload.kind), State(workload.state), event) != workload.state
     except IllegalTransitionError:
         return False
-
-

@@ -158,7 +158,9 @@ def desired_tasks(node_id: int) -> list[DesiredTask]:
 
 def _desired(task: Task) -> DesiredTask:
     workload = task.attempt.workload
-    wanted = task.attempt.number == workload.attempt and State(workload.state) in WANTED and Phase(task.phase) not in ENDED
+    wanted = (
+        task.attempt.number == workload.attempt and State(workload.state) in WANTED and Phase(task.phase) not in ENDED
+    )
     return DesiredTask(
         task_uid=task.uid,
         nonce=task.nonce,
@@ -183,13 +185,19 @@ def _desired(task: Task) -> DesiredTask:
 
 
 def _token_env(workload: Workload) -> dict[str, str]:
-    return {"JUPYTER_TOKEN": workload.access_token, "AISTATION_ACCESS_TOKEN": workload.access_token} if workload.access_token else {}
+    return (
+        {"JUPYTER_TOKEN": workload.access_token, "AISTATION_ACCESS_TOKEN": workload.access_token}
+        if workload.access_token
+        else {}
+    )
 
 
 def finished_foreign(node_id: int, found: Sequence[tuple[str, str]]) -> list[str]:
     """Of containers that are not desired: the ones that are truly ours (nonce matches) and settled."""
     known = dict(
-        Task.objects.filter(node_id=node_id, uid__in=[uid for uid, _ in found], settled_at__isnull=False).values_list("uid", "nonce")
+        Task.objects.filter(node_id=node_id, uid__in=[uid for uid, _ in found], settled_at__isnull=False).values_list(
+            "uid", "nonce"
+        )
     )
     return [uid for uid, nonce in found if known.get(uid) == nonce]
 

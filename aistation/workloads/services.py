@@ -35,7 +35,7 @@ from aistation.workloads.models import Attempt, Task, Transition, Workload
 SYSTEM: Final = "system"
 
 
-def create_workload(*, actor: Actor, now: datetime, **columns: Any) -> Workload:  # noqa: ANN401 - the model's columns
+def create_workload(*, actor: Actor, now: datetime, **columns: Any) -> Workload:
     """Insert a queued workload. Call it in a transaction, after the checks of its kind."""
     kind = Kind(columns["kind"])
     workload = Workload.objects.create(
@@ -64,7 +64,7 @@ def lock(workload_id: int) -> tuple[Workload, list[QuotaScope]]:
     return Workload.objects.select_for_update(no_key=True).get(pk=workload_id), scopes
 
 
-def apply_event(  # noqa: PLR0913 - what a transition row holds
+def apply_event(
     workload: Workload,
     event: Event,
     *,
@@ -180,7 +180,7 @@ def mark_node_lost(*, workload_id: int, node_name: str, now: datetime) -> None:
     end_attempt(workload, Reason.NODE_LOST, now=now, message=message, exit_code=None)
 
 
-def end_attempt(  # noqa: PLR0913 - what an end is made of
+def end_attempt(
     workload: Workload,
     reason: Reason,
     *,

@@ -66,7 +66,7 @@ def check(actor: Actor, submission: Submission, now: datetime) -> Checked:
     errors: list[FieldError] = []
     group = _group(actor, submission, errors)
     pool = _pool(submission, errors)
-    image = group and find_image(group.pk, submission.image, submission.kind)
+    image = None if group is None else find_image(group.pk, submission.image, submission.kind)
     if group is not None and image is None:
         message = f"There is no image {submission.image} for this kind of work. GET /api/v1/images lists them."
         errors.append(FieldError("image", "unknown_image", message))

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from itertools import count
+from typing import Any
 
 from django.db import transaction
 
@@ -15,13 +16,13 @@ from tests.factories.world import T0, Site, a_submission
 _ticks = count()
 
 
-def submitted(site: Site, **changes: object) -> Workload:
+def submitted(site: Site, **changes: Any) -> Workload:
     """A queued job, each a second younger than the one before."""
     now = T0 + timedelta(seconds=next(_ticks))
     return submit_job(actor=site.actor, submission=a_submission(**changes), now=now)
 
 
-def placed(site: Site, *cards: int, **changes: object) -> Workload:
+def placed(site: Site, *cards: int, **changes: Any) -> Workload:
     """A job whose tasks each hold one whole card of the given numbers (default: one task on card 0)."""
     job = submitted(site, tasks=len(cards) or 1, **changes)
     with transaction.atomic():
@@ -29,7 +30,7 @@ def placed(site: Site, *cards: int, **changes: object) -> Workload:
         targets = []
         for rank, number in enumerate(cards or (0,)):
             device = Device.objects.get(uuid=f"GPU-n1-{number}")
-            targets.append(TaskTarget(rank, device.node_id, [(device.pk, device.memory_mib, 1000, True)]))
+            targets.append(TaskTarget(rank, device.node_id, [(device.pk, device.memory_mib or 0, 1000, True)]))
         place(workload, scopes, targets, card_milli=1000, epoch=1, now=T0)
     return Workload.objects.get(pk=job.pk)
 

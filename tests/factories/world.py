@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from aistation.catalog.models import Image
 from aistation.core.clock import now
@@ -53,7 +54,7 @@ def a_pool(name: str = "default", *, slices: int = 8, kinds: tuple[str, ...] = (
     return Pool.objects.create(name=name, kinds=list(kinds), slices_per_gpu=slices, created_at=T0)
 
 
-def a_node(  # noqa: PLR0913 - what a test may vary
+def a_node(
     name: str,
     pool: Pool,
     *,
@@ -96,16 +97,16 @@ def a_site(group: str = "vision", user: str = "alice") -> Site:
     return Site(made, User.objects.get(username=user), a_pool(), an_image())
 
 
-def a_submission(kind: Kind = Kind.JOB, **changes: object) -> Submission:
+def a_submission(kind: Kind = Kind.JOB, **changes: Any) -> Submission:
     """One card, one core. ``resources`` may be given by its fields: ``gpus=2``."""
-    fields = {"cpu_milli": 1000, "memory_mib": 1024, "gpus": 1}
+    fields: dict[str, Any] = {"cpu_milli": 1000, "memory_mib": 1024, "gpus": 1}
     fields |= {key: changes.pop(key) for key in list(changes) if key in Resources.__dataclass_fields__}
     return Submission(
-        **{  # type: ignore[arg-type]
+        **{
             "kind": kind,
             "name": "train",
             "image": "shell",
-            "resources": Resources(**fields),  # type: ignore[arg-type]
+            "resources": Resources(**fields),
             **changes,
         }
     )

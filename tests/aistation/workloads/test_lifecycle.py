@@ -31,7 +31,7 @@ ENDS = [event for event in Event if event.startswith("end_")]
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_every_cell_of_the_table_is_either_listed_or_refused(kind):
+def test_every_cell_of_the_table_is_either_listed_or_refused(kind: Kind) -> None:
     for state, event in product(State, Event):
         if (state, event) in TRANSITIONS[kind]:
             assert next_state(kind, state, event) == TRANSITIONS[kind][state, event]
@@ -40,19 +40,19 @@ def test_every_cell_of_the_table_is_either_listed_or_refused(kind):
                 next_state(kind, state, event)
 
 
-def test_a_terminal_job_never_moves_again():
+def test_a_terminal_job_never_moves_again() -> None:
     for state, event in product(TERMINAL[Kind.JOB], Event):
         assert (state, event) not in TRANSITIONS[Kind.JOB]
 
 
-def test_an_environment_at_rest_only_resumes():
+def test_an_environment_at_rest_only_resumes() -> None:
     for state in TERMINAL[Kind.ENVIRONMENT]:
         assert [event for event in Event if (state, event) in TRANSITIONS[Kind.ENVIRONMENT]] == [Event.RESUME]
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_every_holding_state_can_be_stopped_and_can_end(kind):
-    reachable = {after for after in TRANSITIONS[kind].values()} & HOLDING
+def test_every_holding_state_can_be_stopped_and_can_end(kind: Kind) -> None:
+    reachable = set(TRANSITIONS[kind].values()) & HOLDING
     for state in reachable:
         assert state is State.STOPPING or (state, Event.STOP) in TRANSITIONS[kind]
         for reason in Reason:
@@ -61,8 +61,8 @@ def test_every_holding_state_can_be_stopped_and_can_end(kind):
 
 
 @pytest.mark.parametrize("kind", list(Kind))
-def test_what_waits_can_be_cancelled_at_any_moment(kind):
-    reachable = ({after for after in TRANSITIONS[kind].values()} | {State.QUEUED}) & WAITING
+def test_what_waits_can_be_cancelled_at_any_moment(kind: Kind) -> None:
+    reachable = (set(TRANSITIONS[kind].values()) | {State.QUEUED}) & WAITING
     for state in reachable:
         assert is_terminal(kind, next_state(kind, state, end_event(kind, Reason.USER_STOPPED, retries_left=0)))
 
@@ -80,7 +80,7 @@ def test_what_waits_can_be_cancelled_at_any_moment(kind):
         (Reason.NODE_LOST, 0, Event.END_FAILED),
     ],
 )
-def test_how_a_job_ends(reason, retries_left, event):
+def test_how_a_job_ends(reason: Reason, retries_left: int, event: Event) -> None:
     assert end_event(Kind.JOB, reason, retries_left=retries_left) == event
 
 
@@ -96,7 +96,9 @@ outcomes = st.builds(
 
 
 @given(st.lists(outcomes, min_size=1, max_size=4), st.sampled_from([None, *Reason]))
-def test_any_set_of_tasks_gives_one_verdict_and_over_means_all_ended(tasks, stop_reason):
+def test_any_set_of_tasks_gives_one_verdict_and_over_means_all_ended(
+    tasks: list[TaskOutcome], stop_reason: Reason | None
+) -> None:
     """B022: no combination of children leaves the parent without an answer."""
     verdict = judge(tasks, stop_reason)
     assert verdict.over == all(task.phase in ENDED for task in tasks)
@@ -107,7 +109,7 @@ def test_any_set_of_tasks_gives_one_verdict_and_over_means_all_ended(tasks, stop
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(Phase, Phase)))
-def test_every_pair_of_phases_is_judged(first, second):
+def test_every_pair_of_phases_is_judged(first: Phase, second: Phase) -> None:
     """B022."""
     tasks = [TaskOutcome(0, first, exit_code=0), TaskOutcome(1, second, exit_code=0)]
     verdict = judge(tasks, None)
@@ -121,18 +123,18 @@ def test_every_pair_of_phases_is_judged(first, second):
         assert verdict.event in {None, Event.PULL, Event.CREATE, Event.START}
 
 
-def test_a_child_killed_for_memory_is_an_out_of_memory_end_even_with_exit_code_0():
+def test_a_child_killed_for_memory_is_an_out_of_memory_end_even_with_exit_code_0() -> None:
     """B044."""
     assert task_reason(TaskOutcome(0, Phase.EXITED, exit_code=0, oom_killed=True)) is Reason.OOM_HOST
 
 
-def test_stopping_the_node_is_never_the_users_success_or_failure():
+def test_stopping_the_node_is_never_the_users_success_or_failure() -> None:
     """B045."""
     assert task_reason(TaskOutcome(0, Phase.FAILED, error="node_interrupted")) is Reason.NODE_LOST
 
 
 @given(phases, phases)
-def test_a_late_report_never_moves_a_task_back(before, after):
+def test_a_late_report_never_moves_a_task_back(before: Phase, after: Phase) -> None:
     if moves_on(before, after):
         assert before not in ENDED
         assert not moves_on(after, before) or {before, after} == {Phase.RUNNING, Phase.PAUSED}

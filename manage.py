@@ -6,6 +6,10 @@ import sys
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["quickstart"]:  # makes the environment that the settings are read from
+        from aistation.embedded.quickstart import main as quickstart  # noqa: PLC0415 - only for this command
+
+        sys.exit(quickstart(sys.argv[2:]))
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "aistation.settings.dev")
     from django.core.management import execute_from_command_line  # noqa: PLC0415 - after the settings are named
 

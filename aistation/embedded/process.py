@@ -136,6 +136,7 @@ class Child:
                 self.program()
                 code = 0
             else:
+                signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, other programs count on it
                 os.execvpe(self.program[0], list(self.program), dict(self.environment))  # noqa: S606 - a list, and no shell is wanted
         except SystemExit as exit_:
             code = exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
@@ -182,7 +183,7 @@ def last_lines(log: Path, limit: int = 2000) -> str:
 
 def _reset_signals() -> None:
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGUSR1, signal.SIGUSR2):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

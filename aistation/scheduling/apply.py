@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import IntegrityError, transaction
+from django.db import DataError, IntegrityError, transaction
 
 from aistation.core.dispatch import broadcast_on_commit
 from aistation.fleet.models import Device, Duty, Liveness, Node
@@ -82,11 +82,14 @@ def _place_one(  # noqa: PLR0913 - what the batch has loaded
         with transaction.atomic():
             card_milli = placement.card_milli // len(placement.tasks)
             place(workload, own, targets, card_milli=card_milli, epoch=epoch, now=now)
-    except IntegrityError as error:
-        workload.attempt, workload.state, workload.pending_reasons, workload.exit_code = before
+    except (IntegrityError, DataError) as error:
         logger.info("placement of %s no longer fits: %s", workload.uid, type(error.__cause__ or error).__name__)
-        return False
-    return True
+    except (ArithmeticError, LookupError, TypeError, ValueError):  # one bad row must not stop the queue
+        logger.exception("placement of %s failed", workload.uid)
+    else:
+        return True
+    workload.attempt, workload.state, workload.pending_reasons, workload.exit_code = before
+    return False
 
 
 def _targets(placement: Placement, nodes: Mapping[str, Node], devices: Mapping[str, Device]) -> list[TaskTarget] | None:

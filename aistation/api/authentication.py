@@ -6,6 +6,7 @@ Node tokens open ``/agent/v1/`` only and are unknown here.
 from dataclasses import dataclass
 from typing import Final, cast
 
+from django.contrib.auth import get_user
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication, CSRFCheck
 from rest_framework.request import Request
@@ -35,6 +36,20 @@ class Caller:
 def actor_of(request: Request) -> Actor:
     """The caller of a request that has passed authentication."""
     return cast("Caller", request.user).actor
+
+
+def reauthenticate(request: Request) -> Actor:
+    """The caller as of now, for answers that take long. Raises UnauthenticatedError: the token or session is over."""
+    header = request.META.get("HTTP_AUTHORIZATION", "")
+    if header:
+        return selectors.actor_of_token(header.partition(" ")[2].strip(), now())[0]
+    fresh = HttpRequest()
+    fresh.session = type(request.session)(request.session.session_key)
+    user = get_user(fresh)
+    actor = selectors.actor_of(user.pk) if user.is_authenticated else None
+    if actor is None:
+        raise UnauthenticatedError("The session is over.")
+    return actor
 
 
 class TokenAuthentication(BaseAuthentication):

@@ -1,5 +1,7 @@
 """Reads of quotas: what may be used, what is used, what waits."""
 
+import functools
+import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -10,6 +12,8 @@ from aistation.fleet.models import Pool
 from aistation.quotas.models import QUANTITIES, QuotaScope
 from aistation.quotas.services import COUNTS, GUARANTEED
 from aistation.tenancy.models import Group, User
+from aistation.tenancy.policy import Actor
+from aistation.tenancy.selectors import visible_group_ids
 from scheduler.model import Limit, Scope
 
 _WAITING: Final = ("queued", "held")
@@ -112,6 +116,14 @@ def applying_scopes(*, group_id: int, user_id: int, pool_id: int) -> list[QuotaS
     """The scopes that a workload of this person in this group and pool counts in, as far as they exist. No lock."""
     rows = QuotaScope.objects.filter(Q(user=None) | Q(user_id=user_id), Q(pool=None) | Q(pool_id=pool_id))
     return list(_named(rows.filter(group_id=group_id).order_by("pk")))
+
+
+def list_use(actor: Actor) -> QuerySet[QuotaScope]:
+    """Scopes of the groups that the person may see in which something is held now."""
+    held = functools.reduce(operator.or_, (Q(**{f"{quantity}_used__gt": 0}) for quantity in QUANTITIES))
+    rows = _named(QuotaScope.objects.filter(held).order_by("pk"))
+    visible = visible_group_ids(actor)
+    return rows if visible is None else rows.filter(group_id__in=visible)
 
 
 def _named(scopes: QuerySet[QuotaScope]) -> QuerySet[QuotaScope]:

@@ -57,16 +57,21 @@ def _append(task: Task, chunks: Sequence[Chunk], now: datetime) -> int:
     return end
 
 
-def read(task_id: int, *, offset: int = 0, limit: int = 1 << 20, stream: str | None = None) -> tuple[bytes, int]:
+def read(
+    task_id: int, *, offset: int = 0, limit: int = 1 << 20, stream: str | None = None, until: int | None = None
+) -> tuple[bytes, int]:
     """Up to about ``limit`` bytes of a task's log from ``offset`` on, and the offset to go on from.
 
-    Offsets count the bytes of both streams, also when only one of them is asked for.
+    Offsets count the bytes of both streams, also when only one of them is asked for. ``until``: a length of the log
+    that was seen before; what has come since is left out.
     """
     parts: list[bytes] = []
     size = 0
     next_offset = offset
     rows = LogChunk.objects.filter(task_id=task_id, offset__gt=offset - (1 << 20)).order_by("offset")
     rows = rows.annotate(end=F("offset") + F("size")).filter(end__gt=offset)
+    if until is not None:
+        rows = rows.filter(offset__lt=until)
     for chunk in rows.iterator(chunk_size=8):
         if size >= limit:
             break
@@ -78,10 +83,12 @@ def read(task_id: int, *, offset: int = 0, limit: int = 1 << 20, stream: str | N
     return b"".join(parts), next_offset
 
 
-def read_all(task_id: int, *, offset: int = 0, stream: str | None = None) -> Iterator[bytes]:
+def read_all(
+    task_id: int, *, offset: int = 0, stream: str | None = None, until: int | None = None
+) -> Iterator[bytes]:
     """The log from ``offset`` to its present end, in pieces of about a MiB: memory stays bounded."""
     while True:
-        data, after = read(task_id, offset=offset, stream=stream)
+        data, after = read(task_id, offset=offset, stream=stream, until=until)
         if after == offset:
             return
         if data:

@@ -34,16 +34,12 @@ class QuotaInput(Input):
     max_priority = Integer(0, 100, required=False, allow_null=True)
 
 
-class QuotaListInput(serializers.ListSerializer[Any]):
-    child = QuotaInput()
-
-
 _LIMITED_COUNTS = {"max_environments": "environments", "max_running_jobs": "running_jobs"}
 
 
 def numbers_of(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The ``limits``, ``guaranteed`` and ``counts`` of a `QuotaChange` from one checked `QuotaInput`."""
-    quantities = {name: value[name] for name in GUARANTEED if name in value}
+    quantities: dict[str, dict[str, Any]] = {name: value[name] for name in GUARANTEED if name in value}
     limits = {name: numbers["limit"] for name, numbers in quantities.items() if "limit" in numbers}
     limits |= {name: value[field] for field, name in _LIMITED_COUNTS.items() if field in value}
     return {
@@ -81,11 +77,11 @@ class QuotaOutput(Output):
 class UsageOutput(Output):
     """What is held now."""
 
-    group = serializers.CharField()
-    user = serializers.CharField(allow_null=True, help_text="null: the whole group.")
-    pool = serializers.CharField(allow_null=True, help_text="null: over all pools.")
-    gpu_milli = serializers.IntegerField(help_text="Card equivalents: a whole card is 1000.")
-    cpu_milli = serializers.IntegerField()
-    memory_mib = serializers.IntegerField()
-    environments = serializers.IntegerField()
-    running_jobs = serializers.IntegerField()
+    group = serializers.CharField(source="group.name")
+    user = serializers.CharField(source="user.username", allow_null=True, default=None, help_text="null: all of it.")
+    pool = serializers.CharField(source="pool.name", allow_null=True, default=None, help_text="null: over all pools.")
+    gpu_milli = serializers.IntegerField(source="gpu_milli_used", help_text="A whole card is 1000.")
+    cpu_milli = serializers.IntegerField(source="cpu_milli_used")
+    memory_mib = serializers.IntegerField(source="memory_mib_used")
+    environments = serializers.IntegerField(source="environments_used")
+    running_jobs = serializers.IntegerField(source="running_jobs_used")

@@ -106,7 +106,7 @@ class PendingReasonOutput(Output):
 
 class GrantOutput(Output):
     uuid = serializers.CharField(source="device.uuid")
-    node = serializers.CharField()
+    node = serializers.CharField(source="device.node_id")
     model = serializers.CharField(source="device.model")
     memory_mib = serializers.IntegerField(help_text="As granted, which may be more than was asked.")
     compute_milli = serializers.IntegerField()
@@ -164,12 +164,8 @@ class WorkloadOutput(Output):
 
     @extend_schema_field(GrantOutput(many=True))
     def get_gpus(self, row: Any) -> list[dict[str, Any]]:
-        grants = []
-        for task in latest_tasks(row):
-            for share in task.allocation.shares.all():
-                share.node = task.node.name
-                grants.append(GrantOutput(share).data)
-        return grants
+        shares = [(task, share) for task in latest_tasks(row) for share in task.allocation.shares.all()]
+        return [{**GrantOutput(share).data, "node": task.node.name} for task, share in shares]
 
 
 class JobOutput(WorkloadOutput):

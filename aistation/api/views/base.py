@@ -47,9 +47,10 @@ def operation(
     query: type[Query] | None = None,
 ) -> Callable[[Method], Method]:
     """Describe one method of a view for OpenAPI. Problems and common headers are added to all (see schema.py)."""
+    responses = answer if isinstance(answer, dict) else {status: answer}
     parameters = [query] if query else None
     return extend_schema(
-        operation_id=operation_id, summary=summary, request=body, responses={status: answer}, parameters=parameters
+        operation_id=operation_id, summary=summary, request=body, responses=responses, parameters=parameters
     )
 
 

@@ -1,6 +1,6 @@
 """Images, profiles, folders."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from django.db import transaction
 from rest_framework.request import Request

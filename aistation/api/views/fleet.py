@@ -35,9 +35,7 @@ from aistation.api.views.base import (
 )
 from aistation.core.clock import now
 from aistation.core.errors import FieldError, InvalidInputError, NotFoundError
-from aistation.fleet import selectors
-from aistation.fleet.services import nodes as node_services
-from aistation.fleet.services import pools as pool_services
+from aistation.fleet import selectors, services
 from aistation.tenancy.policy import Action
 from aistation.tenancy.selectors import require
 
@@ -53,7 +51,7 @@ class Pools(ApiView):
     def post(self, request: Request) -> Response:
         actor = actor_of(request)
         require(actor, Action.MANAGE_POOLS)
-        pool = pool_services.create_pool(**read_body(request, PoolInput), now=now(), actor=actor)
+        pool = services.create_pool(**read_body(request, PoolInput), now=now(), actor=actor)
         return answer_detail(PoolOutput(pool).data, 201)
 
 
@@ -71,7 +69,7 @@ class PoolDetail(ApiView):
         found = selectors.access_pool(actor, pool, Action.MANAGE_POOLS)
         changes = read_body(request, PoolChangeInput)
         require_match(request, lambda: PoolOutput(selectors.access_pool(actor, pool)).data)
-        changed = pool_services.change_pool(pool_id=found.pk, changes=changes, now=now(), actor=actor)
+        changed = services.change_pool(pool_id=found.pk, changes=changes, now=now(), actor=actor)
         return answer_detail(PoolOutput(changed).data)
 
 
@@ -98,25 +96,25 @@ class NodeDetail(ApiView):
     def delete(self, request: Request, node: str) -> Response:
         actor = actor_of(request)
         found = selectors.access_node(actor, node, Action.MANAGE_NODES)
-        node_services.remove_node(node_id=found.pk, now=now(), actor=actor)
+        services.remove_node(node_id=found.pk, now=now(), actor=actor)
         return Response(status=204)
 
 
 class NodeDuty(ApiView):
     """Base of the three verbs; each sets one duty."""
 
-    duty: node_services.Duty
+    duty: services.Duty
 
     def set_duty(self, request: Request, node: str) -> Response:
         actor = actor_of(request)
         found = selectors.access_node(actor, node, Action.MANAGE_NODES)
         read_body(request, Nothing)
-        node_services.set_duty(node_id=found.pk, duty=self.duty, now=now(), actor=actor)
+        services.set_duty(node_id=found.pk, duty=self.duty, now=now(), actor=actor)
         return answer_detail(NodeOutput(selectors.access_node(actor, node)).data)
 
 
 class Cordon(NodeDuty):
-    duty = node_services.Duty.CORDONED
+    duty = services.Duty.CORDONED
 
     @operation("cordonNode", "Place nothing new on a node", answer=NodeOutput)
     @idempotent
@@ -125,7 +123,7 @@ class Cordon(NodeDuty):
 
 
 class Uncordon(NodeDuty):
-    duty = node_services.Duty.IN_SERVICE
+    duty = services.Duty.IN_SERVICE
 
     @operation("uncordonNode", "Put a node back into service", answer=NodeOutput)
     @idempotent
@@ -134,7 +132,7 @@ class Uncordon(NodeDuty):
 
 
 class Drain(NodeDuty):
-    duty = node_services.Duty.DRAINING
+    duty = services.Duty.DRAINING
 
     @operation("drainNode", "Place nothing new on a node and empty it", answer=NodeOutput)
     @idempotent
@@ -181,7 +179,7 @@ class JoinTokens(ApiView):
         except NotFoundError as error:
             fault = FieldError("pool", "unknown_pool", "There is no such pool.")
             raise InvalidInputError("The join token cannot be created.", errors=[fault]) from error
-        made = node_services.create_join_token(pool=pool, expires_in_s=value["expires_in_s"], now=now(), actor=actor)
+        made = services.create_join_token(pool=pool, expires_in_s=value["expires_in_s"], now=now(), actor=actor)
         return Response({**JoinTokenOutput(made.token).data, "token": made.secret}, status=201)
 
 
@@ -190,7 +188,7 @@ class JoinTokenDetail(ApiView):
     def delete(self, request: Request, token_id: int) -> Response:
         actor = actor_of(request)
         require(actor, Action.MANAGE_NODES)
-        node_services.revoke_join_token(token_id=token_id, now=now(), actor=actor)
+        services.revoke_join_token(token_id=token_id, now=now(), actor=actor)
         return Response(status=204)
 
 

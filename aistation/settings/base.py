@@ -27,6 +27,11 @@ FOLDERS_ROOT = Path(env.str("AISTATION_FOLDERS_ROOT", "/var/lib/aistation/folder
 ALLOW_PROCESS_RUNTIME = env.bool("AISTATION_ALLOW_PROCESS_RUNTIME", False)
 """Nodes whose runtime is plain processes isolate nothing; production refuses them."""
 
+WEB_THREADS = env.int("AISTATION_WEB_THREADS", 16)
+"""Requests handled at once by one web process; each thread keeps one database connection."""
+BODY_TIMEOUT_S = 30
+"""For a request's body to arrive."""
+
 # --- stores ----------------------------------------------------------------------------------------
 DATABASES = {
     "default": {
@@ -148,6 +153,7 @@ SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_AGE = 7 * 24 * 3600
 CSRF_COOKIE_HTTPONLY = False  # htmx sends it as a header
 CSRF_COOKIE_SAMESITE = "Lax"
+CSRF_FAILURE_VIEW = "aistation.portal.views.errors.csrf_failure"
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
@@ -166,13 +172,17 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 STATIC_ROOT = BASE_DIR / "staticfiles"
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["aistation.api.authentication.TokenAuthentication", "aistation.api.authentication.SessionAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "aistation.api.authentication.TokenAuthentication",
+        "aistation.api.authentication.SessionAuthentication",
+    ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["aistation.api.parsers.StrictJSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "aistation.api.problems.handle_exception",
     "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "AIStation",
@@ -183,6 +193,15 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": r"/api/v1",
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "aistation.api.schema.complete",
+    ],
+    "PATH_CONVERTER_OVERRIDES": {
+        "name": {"type": "string", "pattern": "^[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?$"},
+        "uid": {"type": "string", "pattern": "^[a-z]{2,8}-[a-z0-9]{1,40}$"},
+        "number": {"type": "integer", "minimum": 0, "maximum": 10**18 - 1},
+    },
 }
 
 # --- rules with a number --------------------------------------------------------------------------
@@ -200,4 +219,5 @@ LOGGING = {
     "formatters": {"plain": {"()": "aistation.core.logging.OneLineFormatter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["stderr"], "level": env.str("AISTATION_LOG_LEVEL", "INFO")},
+    "loggers": {name: {"level": "WARNING"} for name in ("celery.app.trace", "celery.beat", "celery.worker.strategy")},
 }

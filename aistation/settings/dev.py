@@ -10,3 +10,5 @@ _env.ENVIRON.setdefault("AISTATION_REDIS_URL", "redis://localhost:6379")
 from aistation.settings.base import *  # noqa: E402, F403 - the defaults above come first
 
 ALLOW_PROCESS_RUNTIME = _env.bool("AISTATION_ALLOW_PROCESS_RUNTIME", True)
+STATIC_ROOT = None  # served from where the files lie: nothing to collect
+WHITENOISE_USE_FINDERS = True

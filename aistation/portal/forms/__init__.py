@@ -1,0 +1,1 @@
+"""Forms: they check the shape of what was typed; rights and room are the services' part."""

@@ -1,0 +1,5 @@
+"""WebSocket routes of the portal."""
+
+from django.urls import URLPattern
+
+websocket_urlpatterns: list[URLPattern] = []

@@ -1,0 +1,1 @@
+"""Pages, one module a noun. A view asks for access, calls one service, and shows or redirects."""

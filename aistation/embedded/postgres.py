@@ -21,8 +21,7 @@ USER: Final = "aistation"
 _PORT: Final = 5432  # only names the socket file: nothing listens on the network
 _ROOTS_STATE: Final = Path("/var/lib/aistation")  # for what the unprivileged user cannot reach below a closed home
 _ENVIRONMENT: Final[Mapping[str, str]] = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
-_CAREFUL: Final[Mapping[str, str]] = {}
-_CARELESS: Final[Mapping[str, str]] = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+_CARELESS: Final[Mapping[str, str]] = {"fsync": "off", "full_page_writes": "off"}
 
 
 class Postgres:
@@ -41,6 +40,7 @@ class Postgres:
         subdirectory: str = "pginstall",
     ) -> None:
         self._home = home.resolve()
+        self._durable = durable
         self._account = Account.unprivileged()
         self._home.mkdir(parents=True, exist_ok=True)
         self._binaries = _reachable_binaries(package, subdirectory, self._account)
@@ -50,7 +50,7 @@ class Postgres:
         self._socket = socket_directory(self._home / "socket", self._account)
         self.child = Child(
             "postgres",
-            self._command(_CAREFUL if durable else _CARELESS),
+            self._command(),
             log=log,
             environment=_ENVIRONMENT,
             directory=Path("/"),
@@ -94,14 +94,14 @@ class Postgres:
         finally:
             connection.close()
 
-    def _command(self, durability: Mapping[str, str]) -> list[str]:
+    def _command(self) -> list[str]:
         settings = {
             "listen_addresses": "",
             "max_connections": "200",
             "shared_buffers": "128MB",
             "timezone": "UTC",
             "log_timezone": "UTC",
-            **durability,
+            **({} if self._durable else _CARELESS),
         }
         command = [str(self._binaries / "postgres"), "-D", str(self._data), "-k", str(self._socket), "-p", str(_PORT)]
         for name, value in settings.items():
@@ -128,8 +128,9 @@ class Postgres:
         options = ["-U", USER, f"--pwfile={password}", "-A", "scram-sha-256", "-E", "UTF8", "--no-instructions"]
         locale = ["--no-locale", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
         cheap_login = ["-c", "scram_iterations=1"]  # the password is 24 random bytes; each connection pays for more
+        haste = [] if self._durable else ["--no-sync"]
         try:
-            self._run("initdb", "-D", str(unfinished), *options, *locale, *cheap_login)
+            self._run("initdb", "-D", str(unfinished), *options, *locale, *cheap_login, *haste)
         finally:
             password.unlink()
         unfinished.rename(self._data)

@@ -193,10 +193,8 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
     "COMPONENT_SPLIT_REQUEST": True,
     "SCHEMA_PATH_PREFIX": r"/api/v1",
-    "POSTPROCESSING_HOOKS": [
-        "drf_spectacular.hooks.postprocess_schema_enums",
-        "aistation.api.schema.complete",
-    ],
+    "PREPROCESSING_HOOKS": ["aistation.api.schema.only_ours"],
+    "POSTPROCESSING_HOOKS": ["aistation.api.schema.complete"],
     "PATH_CONVERTER_OVERRIDES": {
         "name": {"type": "string", "pattern": "^[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?$"},
         "uid": {"type": "string", "pattern": "^[a-z]{2,8}-[a-z0-9]{1,40}$"},

@@ -11,7 +11,7 @@ from django.db.models.functions import RowNumber
 from aistation.core.errors import NotFoundError
 from aistation.tenancy.policy import Action, Actor, allows
 from aistation.tenancy.selectors import require, visible_group_ids
-from aistation.workloads.lifecycle import ENDED, WANTED, Kind, Phase, State
+from aistation.workloads.lifecycle import ENDED, WAITING, WANTED, Kind, Phase, State, is_terminal
 from aistation.workloads.models import Attempt, DeviceShare, Task, Transition, Workload
 
 PAGE_LIMIT: Final = 200
@@ -56,6 +56,12 @@ def access_workload(actor: Actor, uid: str, kind: Kind | None, action: Action = 
     return found
 
 
+def has_ended(workload_id: int) -> bool:
+    """True when the workload is over and will have no other task unless somebody asks for it again."""
+    row = Workload.objects.filter(pk=workload_id).values_list("kind", "state").first()
+    return row is None or is_terminal(Kind(row[0]), State(row[1]))
+
+
 def list_transitions(workload_id: int) -> QuerySet[Transition]:
     return Transition.objects.filter(workload_id=workload_id).order_by("id")
 
@@ -64,6 +70,14 @@ def list_attempts(workload_id: int) -> QuerySet[Attempt]:
     """All attempts with their tasks, by number."""
     tasks = Task.objects.select_related("node").order_by("rank")
     return Attempt.objects.filter(workload_id=workload_id).prefetch_related(Prefetch("tasks", tasks)).order_by("number")
+
+
+def find_task(workload_id: int, *, attempt: int | None = None, rank: int = 0) -> Task | None:
+    """The task of this rank in the given attempt, or in the latest one; None: there is none (yet)."""
+    rows = Task.objects.filter(attempt__workload_id=workload_id, rank=rank).select_related("attempt")
+    if attempt is not None:
+        rows = rows.filter(attempt__number=attempt)
+    return rows.order_by("-attempt__number").first()
 
 
 def queue(pool_id: int | None = None) -> QuerySet[Workload]:
@@ -77,6 +91,15 @@ def queue(pool_id: int | None = None) -> QuerySet[Workload]:
         .annotate(position=Window(RowNumber(), partition_by=[F("pool_id")], order_by=order))
         .order_by("pool__name", "position")
     )
+
+
+def list_waiting(actor: Actor) -> QuerySet[Workload]:
+    """What waits in the groups that the person may see, held jobs too, unordered. `queue_positions` has the places."""
+    rows = Workload.objects.filter(state__in=list(WAITING), deleted_at=None)
+    visible = visible_group_ids(actor)
+    if visible is not None:
+        rows = rows.filter(group_id__in=visible)
+    return rows.select_related("group", "user", "pool", "image")
 
 
 def queue_positions(workloads: Sequence[Workload]) -> Mapping[int, int]:

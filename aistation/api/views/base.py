@@ -1,5 +1,6 @@
 """What all views of the API share: reading input, answering, ETags, documentation."""
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
@@ -54,6 +55,7 @@ def operation(
     )
 
 
+@functools.cache
 def listing(output: type[Output]) -> serializers.Serializer[Any]:
     """The schema of a page of ``output``."""
     fields: dict[str, serializers.Field[Any, Any, Any, Any]] = {

@@ -1,5 +1,6 @@
 """Writes of the fleet: pools, nodes, cards, and what of them is taken."""
 
+from aistation.fleet.models import Duty
 from aistation.fleet.services.capacity import (
     DeviceAmount,
     NodeAmount,
@@ -34,6 +35,7 @@ __all__ = [
     "Beat",
     "DeviceAmount",
     "DeviceFacts",
+    "Duty",
     "EnrolledNode",
     "NewJoinToken",
     "NodeAmount",

@@ -9,8 +9,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from aistation.fleet import selectors as fleet
-from aistation.quotas.models import QUANTITIES
-from aistation.quotas.selectors import list_use
+from aistation.quotas.selectors import QUANTITY_NAMES, list_use
 from aistation.scheduling.selectors import scheduler_state
 from aistation.tenancy.policy import Actor
 from aistation.workloads import selectors as workloads
@@ -95,7 +94,7 @@ def _cards(actor: Actor) -> Iterator[Metric]:
 
 def _use(actor: Actor) -> Iterator[Metric]:
     scopes = list(list_use(actor).filter(user=None, pool=None))
-    for quantity in QUANTITIES:
+    for quantity in QUANTITY_NAMES:
         samples = [((scope.group.name,), getattr(scope, f"{quantity}_used")) for scope in scopes]
         yield _gauge(f"group_{quantity}_used", "What the group holds now.", ("group",), samples)
 

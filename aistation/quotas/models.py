@@ -9,6 +9,10 @@ from aistation.tenancy.models import Group, User
 
 QUANTITIES = ("gpu_milli", "cpu_milli", "memory_mib", "environments", "running_jobs")
 """What is counted while a workload holds resources. GPU in card equivalents (milli)."""
+GUARANTEED = ("gpu_milli", "cpu_milli", "memory_mib")
+"""Quantities that a scope may also be promised."""
+COUNTS = ("max_queued_jobs", "max_environment_s", "max_priority")
+"""Limits that a submit is held against; nothing is booked for them."""
 
 
 class QuotaScope(models.Model):

@@ -9,13 +9,15 @@ from typing import Final, TypeAlias
 from django.db.models import Count, Q, QuerySet
 
 from aistation.fleet.models import Pool
-from aistation.quotas.models import QUANTITIES, QuotaScope
-from aistation.quotas.services import COUNTS, GUARANTEED
+from aistation.quotas.models import COUNTS, GUARANTEED, QUANTITIES, QuotaScope
 from aistation.tenancy.models import Group, User
 from aistation.tenancy.policy import Actor
 from aistation.tenancy.selectors import visible_group_ids
 from scheduler.model import Limit, Scope
 
+QUANTITY_NAMES: Final = QUANTITIES
+GUARANTEED_NAMES: Final = GUARANTEED
+COUNT_NAMES: Final = COUNTS
 _WAITING: Final = ("queued", "held")
 Place: TypeAlias = tuple[str | None, str | None]
 """User name and pool name; None: the whole group, all pools."""

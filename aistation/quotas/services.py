@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Q
@@ -13,12 +13,9 @@ from aistation.audit.services import record
 from aistation.core.dispatch import send_once_on_commit
 from aistation.core.errors import FieldError, InvalidInputError
 from aistation.fleet.models import Pool
-from aistation.quotas.models import QUANTITIES, QuotaScope
+from aistation.quotas.models import COUNTS, GUARANTEED, QUANTITIES, QuotaScope
 from aistation.tenancy.models import Group, User
 from aistation.tenancy.policy import Actor
-
-COUNTS: Final = ("max_queued_jobs", "max_environment_s", "max_priority")
-GUARANTEED: Final = ("gpu_milli", "cpu_milli", "memory_mib")
 
 
 @dataclass(frozen=True, slots=True)

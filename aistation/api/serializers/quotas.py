@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from aistation.api.fields import BIGGEST, Input, Integer, Output, Text
-from aistation.quotas.services import COUNTS, GUARANTEED
+from aistation.quotas.selectors import COUNT_NAMES, GUARANTEED_NAMES
 
 BIGGEST_QUANTITY = 2**53 - 1
 """The largest integer that every JSON reader keeps exactly."""
@@ -39,13 +39,13 @@ _LIMITED_COUNTS = {"max_environments": "environments", "max_running_jobs": "runn
 
 def numbers_of(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The ``limits``, ``guaranteed`` and ``counts`` of a `QuotaChange` from one checked `QuotaInput`."""
-    quantities: dict[str, dict[str, Any]] = {name: value[name] for name in GUARANTEED if name in value}
+    quantities: dict[str, dict[str, Any]] = {name: value[name] for name in GUARANTEED_NAMES if name in value}
     limits = {name: numbers["limit"] for name, numbers in quantities.items() if "limit" in numbers}
     limits |= {name: value[field] for field, name in _LIMITED_COUNTS.items() if field in value}
     return {
         "limits": limits,
         "guaranteed": {name: n["guaranteed"] for name, n in quantities.items() if "guaranteed" in n},
-        "counts": {name: value[name] for name in COUNTS if name in value},
+        "counts": {name: value[name] for name in COUNT_NAMES if name in value},
     }
 
 

@@ -1,5 +1,7 @@
-"""WebSocket routes of the portal."""
+"""WebSocket routes of the pages. Who mounts them checks the Origin and reads the session."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-websocket_urlpatterns: list[URLPattern] = []
+from aistation.portal.consumers import LiveConsumer
+
+websocket_urlpatterns: list[URLPattern] = [path("ws/live/", LiveConsumer.as_asgi())]

@@ -1,1 +1,1 @@
-"""The agents' edge, `/agent/v1/`: turns wire messages into service calls. Nothing else speaks ``agentapi``."""
+"""The agents' edge: HTTP and WebSocket under ``/agent/v1/``. It alone speaks `agentapi`."""

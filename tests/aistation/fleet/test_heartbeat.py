@@ -124,7 +124,7 @@ class TestIdentity:
             beat(node, fingerprint="clone")
 
     @pytest.mark.parametrize("held", [{"cpu_taken_milli": 1}, {"memory_taken_mib": 1}])
-    def test_a_lost_node_with_work_booked_on_it_waits_for_its_own_agent(self, held: dict[str, int]) -> None:
+    def test_a_lost_node_with_work_booked_on_it_waits_for_its_own_agent(self, held: dict[str, Any]) -> None:
         """Another one would report the containers as gone while they still run."""
         node = a_node(a_pool(), liveness=Liveness.LOST, **held)
         with pytest.raises(NodeIdentityInUseError):

@@ -146,7 +146,7 @@ class TestRemoval:
         assert again.devices.get().usable
 
     @pytest.mark.parametrize("held", [{"cpu_taken_milli": 1}, {"memory_taken_mib": 1}])
-    def test_a_node_with_work_booked_on_it_stays(self, held: dict[str, int]) -> None:
+    def test_a_node_with_work_booked_on_it_stays(self, held: dict[str, Any]) -> None:
         node = a_node(a_pool(), **held)
         with pytest.raises(ConflictError):
             services.remove_node(node_id=node.pk, now=T0, actor=ADMIN)

@@ -2,14 +2,15 @@
 
 import logging
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any
 
-from asgiref.sync import async_to_sync
 from channels.layers import get_channel_layer
 from django.core.cache import cache
 from django.db import transaction
 
 from aistation.celery_app import app
+from aistation.core.background import run_soon
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +42,14 @@ def broadcast_on_commit(group: str, message: Mapping[str, Any]) -> None:
 
 
 def broadcast(group: str, message: Mapping[str, Any]) -> None:
-    layer = get_channel_layer()
-    try:
-        async_to_sync(layer.group_send)(group, dict(message))
-    except Exception as error:
+    """Tell the sockets of a group now, without waiting for the transport."""
+    sent = run_soon(get_channel_layer().group_send(group, dict(message)))
+    sent.add_done_callback(lambda done: _log_loss(group, done))
+
+
+def _log_loss(group: str, done: Future[Any]) -> None:
+    error = done.exception()
+    if error is not None:
         logger.warning("broadcast to %s lost: %s", group, type(error).__name__)
 
 

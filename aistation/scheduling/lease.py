@@ -47,7 +47,10 @@ def hold(holder: str) -> Iterator[Held | None]:
         yield held
     finally:
         done.set()
-        _execute("UPDATE scheduling_schedulerlease SET expires_at = clock_timestamp() WHERE epoch = %s", held.epoch)
+        _execute(
+            "UPDATE scheduling_schedulerlease SET expires_at = clock_timestamp(), holder = '' WHERE epoch = %s",
+            held.epoch,
+        )
 
 
 def wishes() -> int:
@@ -85,7 +88,7 @@ def _renew(epoch: int, done: threading.Event) -> None:
         while not done.wait(RENEW_S):
             _execute(
                 "UPDATE scheduling_schedulerlease SET expires_at = clock_timestamp() + %s * interval '1 millisecond'"
-                " WHERE epoch = %s",
+                " WHERE epoch = %s AND holder <> ''",  # a renewal that comes after the release is none
                 LEASE_MS,
                 epoch,
             )

@@ -1,0 +1,39 @@
+"""Messages leave after the commit, and only then; a transport that is away costs nobody anything."""
+
+import pytest
+from channels.layers import get_channel_layer
+from django.db import transaction
+
+from aistation.core.dispatch import broadcast, broadcast_on_commit, send_once_on_commit
+
+
+async def test_a_broadcast_from_synchronous_code_reaches_a_socket() -> None:
+    layer = get_channel_layer()
+    channel = await layer.new_channel()
+    await layer.group_add("workload.x", channel)
+    broadcast("workload.x", {"type": "changed"})
+    assert (await layer.receive(channel))["type"] == "changed"
+    await layer.group_discard("workload.x", channel)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_nothing_leaves_when_the_transaction_is_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[str] = []
+    monkeypatch.setattr("aistation.core.dispatch.broadcast", lambda group, message: left.append(group))
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        broadcast_on_commit("a", {"type": "changed"})
+        1 / 0  # noqa: B018 - the error is the point
+    assert left == []
+    with transaction.atomic():
+        broadcast_on_commit("b", {"type": "changed"})
+        assert left == []
+    assert left == ["b"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_burst_sends_one_message_until_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr("aistation.core.dispatch.app.send_task", lambda name, **_: sent.append(name))
+    for _ in range(5):
+        send_once_on_commit("scheduling.decide")
+    assert sent == ["scheduling.decide"]

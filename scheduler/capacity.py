@@ -56,7 +56,7 @@ class Ask:
     is_whole: bool
     grants: tuple[Grant | None, ...]
     card_milli: int  # quota charge of all tasks together
-    least_milli: int  # compute that a node must have free for one task; lets full nodes be skipped unseen
+    least_milli: int  # compute that each share takes at least; lets full nodes be skipped unseen
 
 
 class PoolRoom:
@@ -86,7 +86,7 @@ class PoolRoom:
             is_whole=resources.gpus > 0 and not resources.wants_share,
             grants=grants,
             card_milli=charge_milli(resources, self.pool, self.kinds) * tasks,
-            least_milli=min((given.compute_milli for given in grants if given), default=1) * resources.gpus,
+            least_milli=min((given.compute_milli for given in grants if given), default=0),
         )
 
     def state_of(self, index: int) -> int:

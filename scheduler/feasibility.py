@@ -109,9 +109,6 @@ def refuse_size(resources: Resources, tasks: int, room: PoolRoom) -> tuple[Refus
     refusals = [*_refuse_card(resources, room), *_refuse_node(ask, room)]
     if refusals:
         return tuple(refusals)
-    one = replace(ask, tasks=1)
-    if room_in(one, room.installed) == 0:
-        return _refuse_together(one, room)
     held = room_in(ask, room.installed)
     if held < tasks:
         message = f"pool {room.pool.id} holds {counted(held, 'task')} of this size at most; asked for: {tasks}"
@@ -162,49 +159,33 @@ def _largest_share_mib(pool: Pool, model: str, memory_mib: int) -> int:
 
 
 def _refuse_node(ask: Ask, room: PoolRoom) -> list[Refusal]:
-    """Numbers that no single node of the pool reaches, each looked at alone."""
+    """One task is too large for every node: name each number that is too large alone, or beside all the others."""
     nodes = [node for node, _ in room.installed]
-    no_card_serves = bool(room.kinds) and not any(ask.grants)  # then the share or the model is to blame
-    largest = {
-        "gpus": ask.gpus if no_card_serves else max(_able_cards(ask, node) for node in nodes),
-        "cpu_milli": max(node.free_cpu_milli for node in nodes),
-        "memory_mib": max(node.free_memory_mib for node in nodes),
+    sizes: dict[str, tuple[int, Callable[[NodeRoom], int]]] = {
+        "gpus": (ask.gpus, lambda node: _able_cards(ask, node)),
+        "cpu_milli": (ask.cpu_milli, lambda node: node.free_cpu_milli),
+        "memory_mib": (ask.memory_mib, lambda node: node.free_memory_mib),
     }
-    asked = {"gpus": ask.gpus, "cpu_milli": ask.cpu_milli, "memory_mib": ask.memory_mib}
-    return [
-        _over_node(room, name, asked[name], largest[name], "the largest node")
-        for name in asked
-        if asked[name] > largest[name]
-    ]
-
-
-def _refuse_together(ask: Ask, room: PoolRoom) -> tuple[Refusal, ...]:
-    """Each number alone has a node, but no node has all: name every number that less of would help."""
-    nodes = [node for node, _ in room.installed]
-    enough: dict[str, Callable[[NodeRoom], bool]] = {
-        "gpus": lambda node: _able_cards(ask, node) >= ask.gpus,
-        "cpu_milli": lambda node: node.free_cpu_milli >= ask.cpu_milli,
-        "memory_mib": lambda node: node.free_memory_mib >= ask.memory_mib,
-    }
-    has: dict[str, Callable[[NodeRoom], int]] = {
-        "gpus": lambda node: _able_cards(ask, node),
-        "cpu_milli": lambda node: node.free_cpu_milli,
-        "memory_mib": lambda node: node.free_memory_mib,
-    }
-    asked = {"gpus": ask.gpus, "cpu_milli": ask.cpu_milli, "memory_mib": ask.memory_mib}
+    if not ask.gpus or (room.kinds and not any(ask.grants)):  # no GPU, or its share or model is to blame already
+        del sizes["gpus"]
+    has = {name: [size(node) for node in nodes] for name, (_, size) in sizes.items()}
+    enough = {name: {at for at, size in enumerate(has[name]) if size >= asked} for name, (asked, _) in sizes.items()}
+    if set(range(len(nodes))).intersection(*enough.values()):
+        return []
     refusals = []
-    for name in asked:
-        others = [node for node in nodes if all(test(node) for other, test in enough.items() if other != name)]
-        if others and asked[name]:
-            largest = max(has[name](node) for node in others)
-            refusals.append(_over_node(room, name, asked[name], largest, "with all else that is asked, a node"))
+    for name, (asked, _) in sizes.items():
+        others = set(range(len(nodes))).intersection(*(enough[other] for other in sizes if other != name))
+        if others or not enough[name]:
+            largest = max(has[name][at] for at in others or range(len(nodes)))
+            refusals.append(_over_node(room, name, asked, largest, is_alone=largest == max(has[name])))
     if refusals:
-        return tuple(refusals)
+        return refusals
     message = f"no node of pool {room.pool.id} has the cards, CPU and memory that one task asks for together"
-    return (_refusal(room, "resources", RefusalCode.EXCEEDS_NODE, 1, 0, message),)
+    return [_refusal(room, "resources", RefusalCode.EXCEEDS_NODE, 1, 0, message)]
 
 
-def _over_node(room: PoolRoom, name: str, asked: int, largest: int, which: str) -> Refusal:
+def _over_node(room: PoolRoom, name: str, asked: int, largest: int, *, is_alone: bool) -> Refusal:
+    which = "the largest node" if is_alone else "beside all else that is asked, a node"
     message = f"{which} of pool {room.pool.id} gives {AMOUNT[name](largest)}; asked for: {AMOUNT[name](asked)}"
     return _refusal(room, f"resources.{name}", RefusalCode.EXCEEDS_NODE, asked, largest, message)
 

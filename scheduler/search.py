@@ -74,7 +74,7 @@ class Search:
 
     def _all_entries(self) -> list[_Entry]:
         """The heap of all open nodes that fit. Nodes in the same state are scored once."""
-        least_milli = self._ask.least_milli
+        least_milli = self._ask.least_milli * self._ask.gpus
         by_state: dict[int, tuple[Score, int] | None] = {}
         heap = []
         for index, node in enumerate(self._room.nodes):

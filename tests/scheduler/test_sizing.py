@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,8 +116,10 @@ def test_who_asks_for_more_is_never_granted_less(pool: Pool, card: tuple[str, in
         {"slices": st.none() | st.integers(1, 70), "mib": st.none() | st.integers(1, 90_000)},
         optional={"milli": st.integers(1, 1001)},
     )
-    asked = data.draw(fields)
-    more = {name: number and number + data.draw(st.integers(0, 5_000)) for name, number in asked.items()}
+    asked: dict[str, Any] = data.draw(fields)
+    more: dict[str, Any] = {
+        name: number and number + data.draw(st.integers(0, 5_000)) for name, number in asked.items()
+    }
     small = grant(some_resources(1, **asked), pool, *card)
     large = grant(some_resources(1, **more), pool, *card)
     if large is not None and any(number is not None for number in asked.values()):

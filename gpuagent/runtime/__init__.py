@@ -1,0 +1,1 @@
+"""What runs the containers: the Docker Engine, or plain processes where there is none."""

@@ -51,7 +51,7 @@ def main(control_fd: int) -> None:
         data, fds, _, _ = socket.recv_fds(control, 1, 1)
         if not data:
             return
-        os.set_inheritable(fds[0], False)  # a received descriptor is inherited by default
+        os.set_inheritable(fds[0], False)  # noqa: FBT003 - received descriptors are inherited by default
         if os.fork() == 0:
             control.close()
             _supervise_and_exit(fds[0])

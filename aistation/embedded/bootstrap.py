@@ -26,16 +26,22 @@ _SLICES_PER_GPU: Final = 8
 _JOIN_TOKEN_S: Final = 24 * 3600
 _MADE_BY: Final = "quickstart"
 
-_IMAGES: Final[tuple[Mapping[str, Any], ...]] = (
+_IMAGES: Final[tuple[Mapping[str, Any], ...]] = (  # named like the recipes in images/
     {
-        "name": "python-3",
-        "reference": "python:3.11-slim",
+        "name": "shell",
+        "reference": "debian:12-slim",
         "kinds": ("job",),
-        "description": "Python and nothing else. With the process runtime: the commands of the machine itself.",
+        "description": "Plain commands. With the process runtime: those of the machine itself.",
     },
     {
-        "name": "jupyterlab",
-        "reference": "aistation/jupyterlab:4",
+        "name": "train",
+        "reference": "aistation/train:1",
+        "kinds": ("job",),
+        "description": "Python for training jobs.",
+    },
+    {
+        "name": "jupyter",
+        "reference": "aistation/jupyter:1",
         "kinds": ("environment", "job"),
         "port": 8888,
         "description": "JupyterLab with a Python kernel and a terminal.",

@@ -205,16 +205,18 @@ def _refuse_quota(request: Request, room: PoolRoom, ledger: Ledger) -> list[Refu
 
 def _over_quota(request: Request, room: PoolRoom, over: Shortfall) -> Refusal:
     scope = over.scope
+    amount = AMOUNT[over.quantity]
     per_task = over.limit // request.tasks
+    message = f"the limit of {scope_name(over)} is {amount(over.limit)}; asked for: {amount(over.asked)}"
     if over.quantity == "gpu_milli":
         name, asked, passes = _shrink_gpus(request.resources, room, per_task)
         field = f"resources.{name}"
+        if request.tasks > 1 or request.resources.wants_share:
+            message += f"; would pass: {AMOUNT[name](passes)}{' a task' if request.tasks > 1 else ''}"
     elif over.quantity in ("cpu_milli", "memory_mib"):
         field, asked, passes = f"resources.{over.quantity}", over.asked // request.tasks, per_task
     else:
         field, asked, passes = "kind", over.asked, over.limit
-    amount = AMOUNT[over.quantity]
-    message = f"the limit of {scope_name(over)} is {amount(over.limit)}; asked for: {amount(over.asked)}"
     by = RefusedBy.GROUP if scope.user_id is None else RefusedBy.USER
     return Refusal(field, RefusalCode.EXCEEDS_QUOTA, by, scope.id, asked, passes, message)
 

@@ -5,8 +5,8 @@ from typing import Final, TypeAlias
 
 from scheduler.capacity import Ask, CardRoom, NodeRoom, PoolRoom
 from scheduler.filters import fitting_cards, is_empty, tasks_on, tasks_on_cards
-from scheduler.model import WHOLE_CARD_MILLI, PendingReason, Pool, Reason, Resources
-from scheduler.sizing import slice_mib, slices_needed
+from scheduler.model import PendingReason, Pool, Reason, Resources
+from scheduler.sizing import slices_left, slices_needed
 from scheduler.wording import AMOUNT, counted
 
 Places: TypeAlias = Sequence[tuple[NodeRoom, list[CardRoom]]]
@@ -14,7 +14,7 @@ Places: TypeAlias = Sequence[tuple[NodeRoom, list[CardRoom]]]
 
 _FREE_ON_CARD: Final[Mapping[str, Callable[[Pool, CardRoom], int]]] = {
     "gpus": lambda _, card: int(is_empty(card)),
-    "gpu_slices": lambda pool, card: _free_slices(pool, card),
+    "gpu_slices": lambda pool, card: slices_left(pool, card.memory_mib, card.free_memory_mib, card.free_milli),
     "gpu_memory_mib": lambda _, card: max(0, card.free_memory_mib),
     "gpu_compute_milli": lambda _, card: max(0, card.free_milli),
 }
@@ -113,12 +113,6 @@ def _needs_of_card(resources: Resources, ask: Ask, room: PoolRoom) -> list[tuple
         ("gpu_memory_mib", min(given.memory_mib for given in grants)),
         ("gpu_compute_milli", min(given.compute_milli for given in grants)),
     ]
-
-
-def _free_slices(pool: Pool, card: CardRoom) -> int:
-    size = slice_mib(pool, card.memory_mib)
-    by_memory = card.free_memory_mib // size if size else 0
-    return max(0, min(by_memory, card.free_milli * pool.slices_per_gpu // WHOLE_CARD_MILLI))
 
 
 def _full(name: str, needed: int, free: int, pool: Pool) -> PendingReason:

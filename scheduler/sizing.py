@@ -136,6 +136,16 @@ def slices_needed(resources: Resources, pool: Pool, model: str, memory_mib: int)
     return count if count <= pool.slices_per_gpu else None
 
 
+def slices_left(pool: Pool, memory_mib: int, free_memory_mib: int, free_milli: int) -> int:
+    """How many more slices a card of the cut pool can give: the most n whose n * slice MiB and floor(1000 * n / slices)
+    milli are free. 0 in an uncut pool."""
+    size = slice_mib(pool, memory_mib)
+    if size < 1:
+        return 0
+    by_compute = ((free_milli + 1) * pool.slices_per_gpu - 1) // WHOLE_CARD_MILLI
+    return max(0, min(pool.slices_per_gpu, free_memory_mib // size, by_compute))
+
+
 def card_equivalent_milli(resources: Resources, pool: Pool, devices: Iterable[Device]) -> int:
     """Quota charge of one task, in thousandths of a card. ``devices``: all cards of the pool.
 

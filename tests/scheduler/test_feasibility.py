@@ -129,6 +129,15 @@ def test_more_than_a_limit_is_refused_in_the_unit_of_its_field_b015(
     assert short(refusals(a_job(**asked), **limits)) == refused
 
 
+def test_a_limit_in_cards_is_also_said_in_what_was_asked_for() -> None:
+    (refusal,) = refusals(a_job(gpus=1, slices=4), gpu_milli=375)
+    assert refusal.message == (
+        "the limit of group vision over all pools is 0.375 cards; asked for: 0.5 cards; would pass: 3 slices"
+    )
+    (refusal,) = refusals(a_job(gpus=2, tasks=3), gpu_milli=5_000)
+    assert refusal.message.endswith("is 5 cards; asked for: 6 cards; would pass: 1 card a task")
+
+
 def test_use_is_no_ground_for_refusal() -> None:
     full = a_node("n1", devices=[a_device("a", is_whole_taken=True)], free_cpu=0, free_memory=0)
     scope = a_scope(gpu_milli=(1_000, 1_000))

@@ -13,6 +13,7 @@ from scheduler.sizing import (
     matches_model,
     nominal_slice_mib,
     slice_mib,
+    slices_left,
 )
 from tests.scheduler.builders import SLICE_MIB, T4_MIB, V100_MIB, a_device, a_pool, some_resources
 
@@ -126,6 +127,18 @@ def test_who_asks_for_more_is_never_granted_less(pool: Pool, card: tuple[str, in
         assert small is not None
         assert small.memory_mib <= large.memory_mib
         assert small.compute_milli <= large.compute_milli
+
+
+@given(CUT, st.lists(st.integers(1, 8), max_size=6), st.integers(1, 64))
+def test_a_card_gives_exactly_the_slices_that_are_left(pool: Pool, taken: list[int], asked: int) -> None:
+    free_mib, free_milli, kind = V100_MIB, 1000, ("V100-32GB", V100_MIB)
+    for count in (min(number, pool.slices_per_gpu) for number in taken):
+        part = grant(some_resources(1, slices=count), pool, *kind)
+        if part and part.memory_mib <= free_mib and part.compute_milli <= free_milli:
+            free_mib, free_milli = free_mib - part.memory_mib, free_milli - part.compute_milli
+    more = grant(some_resources(1, slices=asked), pool, *kind)
+    fits = more is not None and more.memory_mib <= free_mib and more.compute_milli <= free_milli
+    assert fits == (asked <= slices_left(pool, V100_MIB, free_mib, free_milli))
 
 
 @pytest.mark.parametrize(

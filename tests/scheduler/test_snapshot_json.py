@@ -11,7 +11,7 @@ from tests.scheduler.test_decide_properties import snapshots
 
 
 @given(snapshots())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_snapshot_survives_the_way_through_json_and_replays_the_same_plan(snapshot: Snapshot) -> None:
     again = load(json.loads(json.dumps(dump(snapshot))))
     assert again == snapshot

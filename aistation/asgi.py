@@ -9,17 +9,16 @@ from a2wsgi import WSGIMiddleware
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import OriginValidator
-from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 from django.urls import re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "aistation.settings.dev")
-_endless = get_asgi_application()  # loads the apps; what follows needs them
+_threaded = get_wsgi_application()  # loads the apps; what follows needs them
 
 from django.conf import settings  # noqa: E402
 
 from aistation.agents.routing import websocket_urlpatterns as agents  # noqa: E402
-from aistation.core.asgi import HttpApplication, Receive, Scope, Send  # noqa: E402
+from aistation.core.asgi import EndlessHandler, HttpApplication, Receive, Scope, Send  # noqa: E402
 from aistation.portal.routing import websocket_urlpatterns as portal  # noqa: E402
 
 _LOG: Final = re.compile(r"/api/v1/[a-z-]+/[^/]+/logs/?")
@@ -48,8 +47,8 @@ _portal_sockets = OriginValidator(
 application = ProtocolTypeRouter(
     {
         "http": HttpApplication(
-            threaded=cast("Any", WSGIMiddleware(cast("Any", get_wsgi_application()), workers=settings.WEB_THREADS)),
-            endless=cast("Any", _endless),
+            threaded=cast("Any", WSGIMiddleware(cast("Any", _threaded), workers=settings.WEB_THREADS)),
+            endless=cast("Any", EndlessHandler()),
             is_endless=follows_a_log,
             longest_body=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
             body_timeout_s=settings.BODY_TIMEOUT_S,

@@ -6,9 +6,14 @@ requests go to a fixed set of threads, which keep their connections; only answer
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote_from_bytes
+
+from asgiref.sync import sync_to_async
+from django.core.handlers.asgi import ASGIHandler
+from django.db import connections
+from django.http.response import HttpResponseBase
 
 from aistation.core.errors import DomainError
 from aistation.core.problems import problem
@@ -20,6 +25,17 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _PRINTABLE: Final = "".join(chr(code) for code in range(0x21, 0x7F))
+
+
+class EndlessHandler(ASGIHandler):
+    """Django's ASGI handler for answers that last: the request's own database connection ends before the answer
+    begins, so that a hundred readers of logs do not hold a hundred connections."""
+
+    async def send_response(
+        self, response: HttpResponseBase, send: Callable[[Mapping[str, Any]], Awaitable[None]]
+    ) -> None:
+        await sync_to_async(connections.close_all)()  # in the request's thread, which opened it
+        await super().send_response(response, send)
 
 
 class BodyTooLargeError(DomainError):

@@ -1,6 +1,7 @@
 """Reads of people and tenants. ``access_*`` is the only way for an edge to get hold of a row."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
@@ -13,19 +14,28 @@ from aistation.tenancy.policy import Action, Actor, Role, Scope, allows
 
 def actor_of(user_id: int, *, scopes: frozenset[Scope] | None = None, via: str = "session") -> Actor | None:
     """The policy's view of an active person with the roles that hold now; None when there is no such person."""
-    rows = list(
-        User.objects.filter(pk=user_id, is_active=True).values_list(
-            "username",
-            "is_platform_admin",
-            "memberships__group_id",
-            "memberships__role",
-            "memberships__group__archived_at",
-        )
+    actor = actors_of([user_id]).get(user_id)
+    return actor and replace(actor, scopes=scopes, via=via)
+
+
+def actors_of(user_ids: Collection[int]) -> dict[int, Actor]:
+    """Those of the people who are active, each with the roles that hold now. One query."""
+    rows = User.objects.filter(pk__in=user_ids, is_active=True).values_list(
+        "pk",
+        "username",
+        "is_platform_admin",
+        "memberships__group_id",
+        "memberships__role",
+        "memberships__group__archived_at",
     )
-    if not rows:
-        return None
-    roles = {group: Role(role) for _, _, group, role, archived in rows if role and archived is None}  # left join
-    return Actor(user_id, rows[0][0], rows[0][1], roles, scopes, via)
+    names: dict[int, tuple[str, bool]] = {}
+    roles: dict[int, dict[int, Role]] = {}
+    for user_id, username, is_platform_admin, group_id, role, archived_at in rows:
+        names[user_id] = (username, is_platform_admin)
+        held = roles.setdefault(user_id, {})
+        if group_id is not None and archived_at is None:
+            held[group_id] = Role(role)
+    return {user_id: Actor(user_id, *name, roles[user_id]) for user_id, name in names.items()}
 
 
 def id_of_user(username: str) -> int | None:

@@ -12,5 +12,5 @@ app.autodiscover_tasks()
 app.conf.beat_schedule = {
     "decide": {"task": "scheduling.decide", "schedule": 1.0, "options": {"expires": 2}},
     "sweep": {"task": "scheduling.sweep", "schedule": 2.0, "options": {"expires": 4}},
-    "routes": {"task": "ingress.write_routes", "schedule": 5.0, "options": {"expires": 10}},
+    "routes": {"task": "ingress.write_routes", "schedule": 2.0, "options": {"expires": 4}},
 }

@@ -12,6 +12,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("agent/v1/", include("aistation.agents.urls")),
     path("healthz", healthz),
     path("readyz", readyz),
+    path("", include("aistation.ingress.urls")),
     path("", include("aistation.portal.urls")),
 ]
 handler403 = "aistation.portal.views.errors.forbidden"

@@ -15,7 +15,7 @@ from aistation.tenancy.policy import Action, Actor, Role, Scope, allows
 def actor_of(user_id: int, *, scopes: frozenset[Scope] | None = None, via: str = "session") -> Actor | None:
     """The policy's view of an active person with the roles that hold now; None when there is no such person."""
     actor = actors_of([user_id]).get(user_id)
-    return actor and replace(actor, scopes=scopes, via=via)
+    return None if actor is None else replace(actor, scopes=scopes, via=via)
 
 
 def actors_of(user_ids: Collection[int]) -> dict[int, Actor]:

@@ -4,15 +4,19 @@ One PostgreSQL for all workers of a run, one database and one Valkey for each. A
 killed. Nothing needs to be installed or configured beforehand: `pytest` alone works.
 """
 
+import functools
 import os
 import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
+import docker
+import docker.errors
 import pytest
 import redis
 import requests
@@ -84,6 +88,14 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"Tests run with {_SETTINGS}, and {settings.SETTINGS_MODULE} is loaded already")
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A part of the machine that a marker names may be missing, unless AISTATION_REQUIRE demands it."""
+    demanded = os.environ.get("AISTATION_REQUIRE", "").split(",")
+    for part, missing in _PARTS.items():
+        if item.get_closest_marker(part) and (reason := missing()):
+            (pytest.fail if part in demanded else pytest.skip)(reason)
+
+
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     django_db_modify_db_settings_parallel_suffix: None, pytestconfig: pytest.Config
@@ -143,6 +155,30 @@ def _asgi_process(django_db_setup: None, tmp_path_factory: pytest.TempPathFactor
 def asgi_server(_asgi_process: AsgiServer, transactional_db: None) -> AsgiServer:
     """For tests of agents, gateway and browser: they and the test see the same committed rows."""
     return _asgi_process
+
+
+@functools.cache
+def _missing_docker() -> str:
+    """Why tests cannot use an engine; empty: they can."""
+    try:
+        client = docker.from_env(timeout=10)
+        client.ping()
+        client.close()
+    except docker.errors.DockerException as error:
+        return f"no Docker engine answers: {error}"
+    return ""
+
+
+@functools.cache
+def _missing_chromium() -> str:
+    if shutil.which("chromium") is None:
+        return "chromium is not on PATH"
+    if not (ROOT / "static" / "vendor" / ".complete").exists():
+        return "static/vendor is not fetched: make assets"
+    return ""
+
+
+_PARTS: Final[Mapping[str, Callable[[], str]]] = {"docker": _missing_docker, "chromium": _missing_chromium}
 
 
 def _test_database_url() -> str:

@@ -3,12 +3,15 @@
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from aistation.embedded.directories import private_directory, socket_directory
-from aistation.embedded.gateway import bootstrap, first_files
 from aistation.embedded.http import status_of
+from aistation.embedded.layout import write_private
 from aistation.embedded.process import Child, StartError
+from aistation.ingress import files
+from aistation.ingress.envoy import DRAIN_TIME_S, bootstrap
+from aistation.ingress.routes import Names
 
 _BINARY: Final = Path("_bin") / "envoy"
 
@@ -16,10 +19,13 @@ _BINARY: Final = Path("_bin") / "envoy"
 class Envoy:
     """The gateway on one loopback port, in front of the web server's unix socket."""
 
-    def __init__(self, home: Path, *, port: int, web_socket: Path, log: Path, package: str = "envoy") -> None:
+    def __init__(
+        self, home: Path, *, port: int, web_socket: Path, secret: str, log: Path, package: str = "envoy"
+    ) -> None:
         self._home = private_directory(home.resolve())
         self._port = port
         self._web_socket = web_socket
+        self._secret = secret
         self._admin_socket = socket_directory(self._home / "socket") / "admin.sock"
         self._bootstrap_file = self._home / "bootstrap.json"
         self.child = Child(
@@ -29,6 +35,7 @@ class Envoy:
                 *("-c", str(self._bootstrap_file)),
                 *("--concurrency", "2"),
                 *("--log-level", "warning"),
+                *("--drain-time-s", str(DRAIN_TIME_S)),
                 "--disable-hot-restart",
             ],
             log=log,
@@ -43,20 +50,13 @@ class Envoy:
             web={"pipe": {"path": str(self._web_socket)}},
             admin={"pipe": {"path": str(self._admin_socket), "mode": 0o600}},
             watched=self._home,
+            secret=self._secret,
         )
-        self._bootstrap_file.write_text(json.dumps(config))
-        for name, content in first_files().items():
-            if not (self._home / name).exists():
-                _write(self._home / name, content)
+        write_private(self._bootstrap_file, json.dumps(config))
+        files.prepare(self._home, Names(portal=("127.0.0.1", "localhost"), domain="localhost"))
 
     def _answers(self) -> bool:
         return status_of(self._admin_socket, "/ready") == 200
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    unfinished = path.with_name(path.name + ".new")
-    unfinished.write_text(json.dumps(content))
-    unfinished.rename(path)
 
 
 def _binary(package: str) -> Path:

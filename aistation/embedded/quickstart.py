@@ -25,6 +25,7 @@ from aistation.embedded.postgres import Postgres
 from aistation.embedded.process import Child, StartError
 from aistation.embedded.supervisor import StopRequestedError, Supervisor
 from aistation.embedded.valkey import Valkey
+from aistation.ingress.envoy import gateway_secret
 
 _DATABASE: Final = "aistation"
 _START_TIMEOUT_S: Final = 120
@@ -78,7 +79,11 @@ class _Quickstart:
         postgres = Postgres(layout.root / "postgres", log=layout.log("postgres"))
         valkey = Valkey(layout.root / "valkey", log=layout.log("valkey"))
         gateway = Envoy(
-            layout.root / "gateway", port=self._options.port, web_socket=self._web_socket, log=layout.log("gateway")
+            layout.root / "gateway",
+            port=self._options.port,
+            web_socket=self._web_socket,
+            secret=gateway_secret(self._secrets.secret_key),
+            log=layout.log("gateway"),
         )
         listener = programs.listen(self._web_socket)
         postgres.prepare()

@@ -57,7 +57,7 @@ def main(directory: Path, port: int) -> int:
     web_socket = socket_directory(directory / "socket") / "web.sock"
     postgres = Postgres(directory / "postgres", log=layout.log("postgres"), durable=False)
     valkey = Valkey(directory / "valkey", log=layout.log("valkey"))
-    gateway = Envoy(directory / "gateway", port=port, web_socket=web_socket, log=layout.log("gateway"))
+    gateway = Envoy(directory / "gateway", port=port, web_socket=web_socket, secret="none", log=layout.log("gateway"))
     listener = programs.listen(web_socket)
     supervisor = Supervisor(layout.run, _say)
     try:

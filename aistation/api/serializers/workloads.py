@@ -15,6 +15,8 @@ from scheduler.model import Resources
 STATES = tuple(state.value for state in State)
 REASONS = tuple(reason.value for reason in Reason)
 KINDS = tuple(kind.value for kind in Kind)
+USUAL_CPU_MILLI = 1000
+USUAL_MEMORY_MIB = 1024
 MOST_SMALL = 32767
 """What PostgreSQL's ``smallint`` holds."""
 LONGEST_TEXT = 200_000
@@ -24,8 +26,8 @@ LONGEST_TEXT = 200_000
 class ResourcesInput(Input):
     """Of each task. Absent and ``{}`` mean the defaults; null where allowed means "not asked for"."""
 
-    cpu_milli = Integer(1, default=1000)
-    memory_mib = Integer(1, default=1024)
+    cpu_milli = Integer(1, default=USUAL_CPU_MILLI)
+    memory_mib = Integer(1, default=USUAL_MEMORY_MIB)
     gpus = Integer(0, MOST_SMALL, default=0, help_text="Alone: whole cards. With a share: that share of each of them.")
     gpu_slices = Integer(1, 64, allow_null=True, default=None)
     gpu_memory_mib = Integer(1, allow_null=True, default=None)
@@ -44,7 +46,8 @@ class ResourcesOutput(Output):
 
 
 def resources_of(value: dict[str, Any]) -> Resources:
-    return Resources(**value)
+    """Of a checked `ResourcesInput`, or of nothing."""
+    return Resources(**{"cpu_milli": USUAL_CPU_MILLI, "memory_mib": USUAL_MEMORY_MIB, **value})
 
 
 class MountInput(Input):

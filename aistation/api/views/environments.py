@@ -115,7 +115,7 @@ def _submission(actor: Actor, value: dict[str, Any]) -> Submission:
     profile_name = value.pop("profile", None)
     lifetime_s = value.pop("lifetime_s")
     if profile_name is None:
-        resources = value.pop("resources", None) or {"cpu_milli": 1000, "memory_mib": 1024}
+        resources = value.pop("resources", None) or {}
     else:
         if "resources" in value:
             message = "Give a profile or resources, not both."

@@ -229,7 +229,7 @@ class TaskReport(Message):
 
 
 class ForeignContainer(Message):
-    """A container that carries our labels but belongs to no task of the desired state."""
+    """A container that carries our labels but belongs to no task of the desired state, or has another nonce."""
 
     task_id: str
     nonce: str
@@ -247,7 +247,8 @@ class Report(Message):
 class ReportReply(Message):
     """``settled``: tasks whose end the server has stored: the agent may remove the container and its files.
 
-    ``remove``: foreign containers that the server knows (nonce matches) and has finished with.
+    ``remove``: tasks whose foreign container in this report the server knows (nonce matches) and has finished
+    with. A report names at most one foreign container per task, so that the answer is not ambiguous.
     ``desired``: the desired state when it is newer than ``Report.version``, to save a round trip.
     """
 

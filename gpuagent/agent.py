@@ -9,7 +9,7 @@ from typing import Final
 import gpuagent
 from agentapi.v1 import DeviceInfo, ForeignContainer, Inventory, RuntimeName
 from gpuagent.client import Client
-from gpuagent.config import Config, GpuKind
+from gpuagent.config import Config, GpuKind, RuntimeChoice
 from gpuagent.devices.base import DeviceProvider, NoDevices
 from gpuagent.devices.sampler import DeviceSampler
 from gpuagent.devices.simulated import SimulatedDevices, simulated_host
@@ -20,7 +20,7 @@ from gpuagent.logs import LogShipper
 from gpuagent.loop import ReconcileLoop
 from gpuagent.operations import Operations
 from gpuagent.reporter import Reporter
-from gpuagent.runtime.base import ContainerRuntime
+from gpuagent.runtime.base import ContainerRuntime, TaskError
 from gpuagent.runtime.probe import RuntimeProbe, wait_until_answered
 from gpuagent.runtime.process import ProcessRuntime
 from gpuagent.runtime.recipes import RecipeBook
@@ -160,9 +160,23 @@ def _choose_host(config: Config) -> HostFigures:
 
 
 def _choose_runtime(config: Config) -> ContainerRuntime:
-    return ProcessRuntime(
-        config.state_dir / "process", RecipeBook(config.images_dir, config.recipes_dir or config.state_dir / "recipes")
-    )
+    if config.runtime == RuntimeChoice.DOCKER or (config.runtime == RuntimeChoice.AUTO and _has_engine()):
+        from gpuagent.runtime.docker import DockerRuntime  # noqa: PLC0415 - the SDK is large, most agents may not need it
+
+        return DockerRuntime(config.address, config.container_user)
+    recipes = RecipeBook(config.images_dir, config.recipes_dir or config.state_dir / "recipes")
+    return ProcessRuntime(config.state_dir / "process", recipes)
+
+
+def _has_engine() -> bool:
+    from gpuagent.runtime.docker_engine import Engine  # noqa: PLC0415 - as above
+
+    try:
+        Engine().version()
+    except TaskError as error:
+        log.info("no container engine, so tasks will be plain processes: %s", error)
+        return False
+    return True
 
 
 def _folder_owner(config: Config, runtime: ContainerRuntime) -> tuple[int, int] | None:

@@ -35,14 +35,19 @@ class Reporter(Loop):
         self._fingerprint = fingerprint
         self._on_answer = on_answer
         self._on_remove = on_remove
-        self._foreign: tuple[ForeignContainer, ...] = ()
+        self._foreign: dict[str, list[ForeignContainer]] = {}  # by task
+        self._foreign_round = 0
         self._foreign_due = False
         self._retry_s = _RETRY_S
 
     def note_foreign(self, foreign: Iterable[ForeignContainer]) -> None:
         """What the last look at the node found; told once per look while there is any."""
-        self._foreign = tuple(foreign)
-        if self._foreign:
+        by_task: dict[str, list[ForeignContainer]] = {}
+        for container in foreign:
+            by_task.setdefault(container.task_id, []).append(container)
+        self._foreign = by_task
+        if by_task:
+            self._foreign_round += 1
             self._foreign_due = True
             self.wake()
 
@@ -50,13 +55,13 @@ class Reporter(Loop):
         due, rest_s = self._book.due_reports(time.monotonic())
         if not self._client.node_token or not (due or self._foreign_due):
             return rest_s
-        sent, foreign = due[:_MAX_TASKS], self._foreign
+        sent, foreign = due[:_MAX_TASKS], self._one_of_each() if self._foreign_due else {}
         self._foreign_due = False
         report = Report(
             fingerprint=self._fingerprint,
             version=self._book.version,
             tasks=tuple(task_report for _, _, task_report in sent),
-            foreign=foreign,
+            foreign=tuple(foreign.values()),
         )
         try:
             reply = self._client.report(report)
@@ -69,8 +74,14 @@ class Reporter(Loop):
         self._book.settle(reply.settled)
         if reply.desired is not None and reply.desired.version > self._book.version:
             self._book.apply(reply.desired)
-        for container in foreign:
-            if container.container_id in reply.remove:
-                self._on_remove(container)
+        for task_id in reply.remove:
+            if task_id in foreign:
+                self._on_remove(foreign[task_id])
         self._on_answer()
         return 0.0
+
+    def _one_of_each(self) -> dict[str, ForeignContainer]:
+        """One foreign container per task: the answer names tasks, and of several at most one is meant."""
+        rounds = self._foreign_round
+        some = sorted(self._foreign.items())[:_MAX_TASKS]
+        return {task_id: containers[rounds % len(containers)] for task_id, containers in some}

@@ -27,14 +27,17 @@ class SpoolWriter:
 
     def __init__(self, path: str | os.PathLike[str], limit: int) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._path = path
         self._limit = limit
         reader = SpoolReader(path)
         reader.skip_to_end()
         self.size = reader.offset
         self.stream_sizes = dict(reader.stream_sizes)
         self.is_truncated = reader.is_truncated
-        os.ftruncate(self._fd, reader.position)
-        os.lseek(self._fd, reader.position, os.SEEK_SET)
+        if self.is_truncated:
+            self._limit = self.size
+        self._position = reader.position
+        os.ftruncate(self._fd, self._position)
         reader.close()
 
     def write(self, stream: int, data: bytes) -> None:
@@ -53,20 +56,32 @@ class SpoolWriter:
             self.is_truncated = True
             self._limit = self.size
 
+    def read_tail(self, stream: int, length: int) -> bytes:
+        """The last ``length`` bytes of one stream, read anew from the file."""
+        reader = SpoolReader(self._path)
+        tail = b""
+        while runs := reader.read(1024 * 1024):
+            data = b"".join(body for kind, _, body in runs if kind == stream)
+            tail = (tail + data)[-length:] if length else b""
+        reader.close()
+        return tail
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def _append(self, stream: int, data: bytes) -> None:
-        start = os.lseek(self._fd, 0, os.SEEK_CUR)
+        start = self._position
         frame = memoryview(_HEADER.pack(stream, len(data)) + data)
         try:
             while frame:
-                frame = frame[os.write(self._fd, frame) :]
+                written = os.pwrite(self._fd, frame, self._position)
+                self._position += written
+                frame = frame[written:]
         except OSError:
             os.ftruncate(self._fd, start)
-            os.lseek(self._fd, start, os.SEEK_SET)
+            self._position = start
             raise
         self.size += len(data)
         self.stream_sizes[stream] = self.stream_sizes.get(stream, 0) + len(data)

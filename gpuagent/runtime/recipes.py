@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,12 +24,12 @@ from pydantic import ValidationError
 
 from agentapi.v1 import ErrorCode, Message
 from gpuagent.config import is_safe_id
-from gpuagent.runtime.base import CancelledError, TaskError
+from gpuagent.runtime.base import TaskError
+from gpuagent.runtime.shared import SharedWork
 
 log = logging.getLogger(__name__)
 
 _INSTALL_TIMEOUT_S: Final = 1200
-_LOOK_S: Final = 0.05
 
 
 class Recipe(Message):
@@ -48,20 +48,13 @@ class Prepared:
     requirements: Path | None = None
 
 
-@dataclass(slots=True)
-class _Build:
-    done: threading.Event = field(default_factory=threading.Event)
-    error: str = ""
-
-
 class RecipeBook:
     """Finds recipes by image name and installs them. Several agents may share ``installed``."""
 
     def __init__(self, images: Path | None, installed: Path) -> None:
         self._images = images
         self._installed = installed
-        self._builds: dict[Prepared, _Build] = {}
-        self._lock = threading.Lock()
+        self._installations = SharedWork()
 
     def find(self, image: str) -> Prepared:
         """The recipe of an image, as it will be when prepared. An unknown image is a plain host command."""
@@ -82,12 +75,7 @@ class RecipeBook:
         prepared = self.find(image)
         if prepared.venv is None or _is_complete(prepared.venv):
             return
-        build = self._build(prepared)
-        while not build.done.wait(_LOOK_S):
-            if cancelled.is_set():
-                raise CancelledError
-        if build.error:
-            raise TaskError(ErrorCode.IMAGE_PULL, f"image {image} could not be installed: {build.error}")
+        self._installations.wait_for(prepared.venv.name, lambda: _install_or_fail(image, prepared), cancelled)
 
     def _folder(self, image: str) -> Path | None:
         if self._images is None or not is_safe_id(image):
@@ -103,24 +91,15 @@ class RecipeBook:
         digest = hashlib.sha256(pins + sys.version.encode() + sys.prefix.encode()).hexdigest()[:16]
         return self._installed / f"{image}-{digest}"
 
-    def _build(self, prepared: Prepared) -> _Build:
-        with self._lock:
-            build = self._builds.get(prepared)
-            if build is None or build.done.is_set():
-                build = self._builds[prepared] = _Build()
-                threading.Thread(target=_run_build, args=(build, prepared), name="install", daemon=True).start()
-            return build
 
-
-def _run_build(build: _Build, prepared: Prepared) -> None:
+def _install_or_fail(image: str, prepared: Prepared) -> None:
     try:
         if prepared.venv is not None and prepared.requirements is not None:
             _install(prepared.venv, prepared.requirements)
     except (OSError, subprocess.SubprocessError) as error:
         log.warning("installing %s failed: %s", prepared.requirements, error)
-        build.error = str(error) if isinstance(error, OSError) else type(error).__name__
-    finally:
-        build.done.set()
+        why = str(error) if isinstance(error, OSError) else type(error).__name__
+        raise TaskError(ErrorCode.IMAGE_PULL, f"image {image} could not be installed: {why}") from error
 
 
 def _install(venv: Path, requirements: Path) -> None:

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 import environ
 
 BASE_DIR = Path(__file__).resolve().parent.parent.parent
-env = environ.Env()
+env = environ.FileAwareEnv()  # NAME_FILE may name a file that holds the value of NAME
 
-SECRET_KEY = env.str("AISTATION_SECRET_KEY")
+SECRET_KEY = env.str("AISTATION_SECRET_KEY").strip()
 DEBUG = False
 
 # --- where things are ------------------------------------------------------------------------------
@@ -44,6 +44,8 @@ DATABASES = {
         },
     }
 }
+if _password := env.str("AISTATION_DATABASE_PASSWORD", "").strip():
+    DATABASES["default"]["PASSWORD"] = _password
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = env.str("AISTATION_REDIS_URL")  # redis://host:port or unix:///path/to.sock
 

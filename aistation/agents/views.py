@@ -152,12 +152,19 @@ def _store(identity: NodeIdentity, chunks: Sequence[Chunk], now: datetime) -> di
 
 
 def _desired_unless(identity: NodeIdentity, held: int | None) -> Desired | None:
-    """The desired state, unless its version is the one ``held``. None also when the node was removed."""
+    """The desired state, unless its version is the one ``held``. None also when the node was removed.
+
+    The version is read before and after the tasks: were it older than they are, an agent that got two answers
+    with one version could take the older one for the newer, and give up a task that it should start.
+    """
     version = fleet_reads.desired_version(identity.node_id)
-    if version is None or version == held:
-        return None
-    specs = [_spec(task) for task in workload_reads.desired_tasks(identity.node_id)]
-    return Desired(version=version, tasks=tuple(spec for spec in specs if spec is not None))
+    while version is not None and version != held:
+        specs = tuple(filter(None, map(_spec, workload_reads.desired_tasks(identity.node_id))))
+        after = fleet_reads.desired_version(identity.node_id)
+        if after == version:
+            return Desired(version=version, tasks=specs)
+        version = after
+    return None
 
 
 def _spec(task: DesiredTask) -> TaskSpec | None:

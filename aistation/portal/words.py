@@ -52,6 +52,16 @@ COLOURS: Final[Mapping[str, str]] = {
 MOVING: Final = frozenset({"scheduled", "pulling", "starting", "running", "stopping", "preempting", "draining"})
 """States whose dot pulses: something is under way."""
 
+PHASES: Final[Mapping[str, str | Promise]] = {
+    "pending": _("waits for its node"),
+    "pulling": _("pulling image"),
+    "starting": _("starting"),
+    "running": _("running"),
+    "paused": _("paused"),
+    "exited": _("exited"),
+    "failed": _("failed"),
+    "gone": _("gone"),
+}
 END_REASONS: Final[Mapping[str, str | Promise]] = {
     "completed": _("completed"),
     "user_stopped": _("stopped by a person"),

@@ -120,6 +120,19 @@ def applying_scopes(*, group_id: int, user_id: int, pool_id: int) -> list[QuotaS
     return list(_named(rows.filter(group_id=group_id).order_by("pk")))
 
 
+def own_rows(actor: Actor) -> list[QuotaRow]:
+    """What limits this person's own work: the rows of each of their groups, and theirs in it, by group, then all pools
+    first. Without the counts of waiting jobs. One query."""
+    about = Q(user=None) | Q(user_id=actor.user_id)
+    scopes = _named(QuotaScope.objects.filter(about, group_id__in=sorted(actor.roles)))
+    rows = [
+        _row(scope.group, place, {place: scope}, {})
+        for scope in scopes
+        for place in [(scope.user.username if scope.user else None, _pool_name(scope))]
+    ]
+    return sorted(rows, key=lambda row: (row.group, row.pool is not None, row.pool or "", row.user is not None))
+
+
 def list_use(actor: Actor) -> QuerySet[QuotaScope]:
     """Scopes of the groups that the person may see in which something is held now."""
     held = functools.reduce(operator.or_, (Q(**{f"{quantity}_used__gt": 0}) for quantity in QUANTITIES))

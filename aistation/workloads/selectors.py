@@ -9,6 +9,8 @@ from django.db.models import Count, F, Prefetch, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 
 from aistation.core.errors import NotFoundError
+from aistation.fleet.models import Pool
+from aistation.tenancy.models import Group, User
 from aistation.tenancy.policy import Action, Actor, allows
 from aistation.tenancy.selectors import require, visible_group_ids
 from aistation.workloads.lifecycle import ENDED, WAITING, WANTED, Kind, Phase, State, is_terminal
@@ -24,6 +26,33 @@ def list_workloads(actor: Actor, kind: Kind) -> QuerySet[Workload]:
     if visible is not None:
         rows = rows.filter(group_id__in=visible)
     return with_places(rows.select_related("group", "user", "pool", "image").order_by("-id"))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a list is narrowed to; None: not by this. ``name`` is a part of the name, whatever the case."""
+
+    states: Sequence[str] | None = None
+    group: str | None = None
+    user: str | None = None
+    pool: str | None = None
+    name: str | None = None
+
+
+def narrowed(rows: QuerySet[Workload], wanted: Filter) -> QuerySet[Workload]:
+    """Names become ids first: with joins the planner would read and sort all rows instead of walking an index."""
+    ids: dict[str, int] = {}
+    for column, found, name in (
+        ("group_id", Group.objects.filter(name=wanted.group), wanted.group),
+        ("user_id", User.objects.filter(username=wanted.user), wanted.user),
+        ("pool_id", Pool.objects.filter(name=wanted.pool), wanted.pool),
+    ):
+        if name is not None:
+            ids[column] = found.values_list("pk", flat=True).first() or 0
+    rows = rows.filter(**ids)
+    if wanted.name is not None:
+        rows = rows.filter(name__icontains=wanted.name)
+    return rows if wanted.states is None else rows.filter(state__in=list(wanted.states))
 
 
 def with_places(rows: QuerySet[Workload]) -> QuerySet[Workload]:
@@ -78,8 +107,10 @@ def list_transitions(workload_id: int) -> QuerySet[Transition]:
 
 
 def list_attempts(workload_id: int) -> QuerySet[Attempt]:
-    """All attempts with their tasks, by number."""
-    tasks = Task.objects.select_related("node").order_by("rank")
+    """All attempts with their tasks and the cards of these, by number."""
+    shares = DeviceShare.objects.select_related("device").order_by("device__uuid")
+    tasks = Task.objects.select_related("node", "allocation").prefetch_related(Prefetch("allocation__shares", shares))
+    tasks = tasks.order_by("rank")
     return Attempt.objects.filter(workload_id=workload_id).prefetch_related(Prefetch("tasks", tasks)).order_by("number")
 
 
@@ -132,6 +163,12 @@ def _position(workload: Workload) -> int:
     older = Q(priority=workload.priority, queued_at__lt=workload.queued_at)
     ahead = Workload.objects.filter(Q(priority__gt=workload.priority) | older | same)
     return 1 + ahead.filter(state=State.QUEUED, pool_id=workload.pool_id).count()
+
+
+def count_queued() -> Mapping[str, int]:
+    """How many workloads wait in each pool, by its name."""
+    rows = Workload.objects.filter(state=State.QUEUED, deleted_at=None).values_list("pool__name")
+    return dict(rows.annotate(Count("id")).order_by())
 
 
 def count_queued_jobs(*, group_id: int, user_id: int | None = None, pool_id: int | None = None) -> int:
@@ -240,7 +277,7 @@ def finished_foreign(node_id: int, found: Sequence[tuple[str, str]]) -> list[str
 
 
 def running_environments() -> list[Mapping[str, Any]]:
-    """Environments with a container that listens: uid, node address, host port. For the gateway's routes."""
+    """Environments with a container that listens: workload_uid, address of the node, host_port. For the gateway's routes."""
     rows = Task.objects.filter(
         phase=Phase.RUNNING,
         host_port__isnull=False,
@@ -249,4 +286,5 @@ def running_environments() -> list[Mapping[str, Any]]:
         attempt__number=F("attempt__workload__attempt"),
         rank=0,
     )
-    return list(rows.values("host_port", uid=F("attempt__workload__uid"), address=F("node__address")).order_by("uid"))
+    named = rows.values("host_port", workload_uid=F("attempt__workload__uid"), address=F("node__address"))
+    return list(named.order_by("workload_uid"))

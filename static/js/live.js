@@ -1,5 +1,5 @@
 /* One socket a page. The page names its topics in <body data-topics>; each "changed" message becomes the DOM event
-   "live:<topic>" on body, which htmx elements listen to and refetch themselves. After a reconnect everything is
+   "live:<topic>" on body, and "live" for all of them; htmx elements listen and refetch themselves. After a reconnect everything is
    refetched; while the socket is away every 10 s. */
 (() => {
   "use strict";
@@ -7,21 +7,31 @@
   if (!topics.length) return;
   const note = document.querySelector("[data-live-note]");
   const url = `${location.protocol === "https:" ? "wss:" : "ws:"}//${location.host}/ws/live/`;
+  const GATHER_MS = 150;
   const POLL_MS = 10_000;
   const LONGEST_WAIT_MS = 30_000;
   let socket = null;
   let tries = 0;
   let wasOpen = false;
   let polling = 0;
+  let gathering = 0;
+  let missed = false;
 
+  /* "live:<topic>" at once; "live", for parts that show several topics, at most every GATHER_MS and never lost. A log
+     that grows changes no other part. A page that nobody looks at catches up when it is seen again. */
   function tell(topic, detail) {
+    if (document.hidden) { missed = true; return; }
     document.body.dispatchEvent(new CustomEvent(`live:${topic}`, { detail }));
-    document.body.dispatchEvent(new CustomEvent("live", { detail: { topic, ...detail } }));
+    if (topic.startsWith("log.")) return;
+    gathering ||= setTimeout(() => {
+      gathering = 0;
+      document.body.dispatchEvent(new CustomEvent("live"));
+    }, GATHER_MS);
   }
   function tellAll() { for (const topic of topics) tell(topic, { refetch: true }); }
   function startPolling() {
     if (note) note.hidden = false;
-    polling ||= setInterval(() => { if (!document.hidden) tellAll(); }, POLL_MS);
+    polling ||= setInterval(() => { tellAll(); }, POLL_MS);
   }
   function stopPolling() {
     if (note) note.hidden = true;
@@ -54,5 +64,9 @@
     });
   }
   connect();
-  addEventListener("visibilitychange", () => { if (!document.hidden && !socket) tellAll(); });
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden || (!missed && socket)) return;
+    missed = false;
+    tellAll();
+  });
 })();

@@ -1,6 +1,6 @@
 """The pieces that pages are put together from: ``{% load portal %}``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from aistation.portal import units, words
+from aistation.portal.reasons import Told, amount, tell_all
 
 register = template.Library()
 
@@ -40,6 +41,16 @@ def pending_word(code: str) -> str:
 @register.filter
 def event_word(code: str) -> str:
     return str(words.EVENTS.get(code, code))
+
+
+@register.filter
+def phase_word(code: str) -> str:
+    return str(words.PHASES.get(code, code))
+
+
+@register.filter
+def state_colour(code: str) -> str:
+    return words.COLOURS.get(code, "secondary")
 
 
 @register.filter
@@ -183,6 +194,37 @@ def action(  # noqa: PLR0913 - what a button is made of
         "small": small,
         "only_icon": only_icon,
     }
+
+
+@register.simple_tag
+def asks(row: Any) -> str:
+    """What a workload or a profile asks of cards, in words."""
+    return units.gpu_request(
+        gpus=row.gpus,
+        gpu_slices=row.gpu_slices,
+        gpu_memory_mib=row.gpu_memory_mib,
+        gpu_compute_milli=row.gpu_compute_milli,
+        gpu_model=row.gpu_model,
+        tasks=getattr(row, "tasks_count", 1),
+    )
+
+
+@register.inclusion_tag("portal/_cards.html")
+def cards_of(task: Any) -> dict[str, Any]:
+    """The cards that a task got, with what it got of each. ``task`` was loaded with its shares."""
+    return {"shares": list(task.allocation.shares.all())}
+
+
+@register.simple_tag
+def tell(reasons: Sequence[Mapping[str, Any]]) -> list[Told]:
+    """Why something waits, in the reader's language."""
+    return tell_all(reasons)
+
+
+@register.filter
+def of(number: int, quantity: str) -> str:
+    """``{{ 1500|of:"gpu_milli" }}``: a quota's number with its unit."""
+    return amount(quantity, number)
 
 
 @register.simple_tag(takes_context=True)

@@ -1,0 +1,78 @@
+"""Why something waits, in the reader's language. The numbers come from the scheduler, the sentence from here."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+
+from aistation.portal import units
+from aistation.portal.words import PENDING_REASONS
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """``word``: the reason in two or three words; ``text``: with its numbers."""
+
+    code: str
+    word: str
+    text: str
+
+
+def tell_all(reasons: Sequence[Mapping[str, Any]]) -> list[Told]:
+    return [tell(reason) for reason in reasons]
+
+
+def tell(reason: Mapping[str, Any]) -> Told:
+    """English is the scheduler's own sentence; other languages are put together from the numbers."""
+    code = str(reason.get("code", ""))
+    message = str(reason.get("message", ""))
+    text = message[:1].upper() + message[1:]
+    if not (get_language() or "en").startswith("en"):
+        text = _sentence(code, reason.get("numbers") or {}) or text
+    return Told(code, str(PENDING_REASONS.get(code, code)), text)
+
+
+def amount(quantity: str, number: int) -> str:
+    """A number of something that quotas and reasons speak of, in words."""
+    if quantity == "gpu_milli":
+        return units.cards(number)
+    if quantity == "gpus":
+        return units.cards(number * 1000)
+    if quantity == "cpu_milli":
+        return units.cores(number)
+    if quantity in ("memory_mib", "gpu_memory_mib"):
+        kind = _("of GPU memory") if quantity == "gpu_memory_mib" else _("of memory")
+        return f"{units.memory(number)} {kind}"
+    names = {
+        "gpu_slices": _("%(number)s slices"),
+        "gpu_compute_milli": _("%(number)s thousandths of compute"),
+        "tasks": _("%(number)s tasks"),
+        "environments": _("%(number)s environments"),
+        "running_jobs": _("%(number)s running jobs"),
+    }
+    return names.get(quantity, "%(number)s") % {"number": number}
+
+
+def _sentence(code: str, numbers: Mapping[str, Any]) -> str:
+    """Empty: these numbers are not the usual ones of this reason."""
+    quantity = str(numbers.get("quantity", ""))
+
+    def said(key: str) -> str:
+        return amount(quantity, int(numbers[key]))
+
+    try:
+        if code in ("quota_user", "quota_group"):
+            values = {"used": said("used"), "limit": said("limit"), "asked": said("asked")}
+            return _("%(used)s of %(limit)s used, this needs %(asked)s") % values
+        if code == "pool_full":
+            return _("Needs %(needed)s, free in the pool: %(free)s") % {"needed": said("needed"), "free": said("free")}
+        if code == "fragmented":
+            values = {"needed": said("needed"), "largest": said("largest_free")}
+            return _("Needs %(needed)s in one place, the largest free place has %(largest)s") % values
+        if code == "node_unavailable" and numbers.get("nodes"):
+            return _("%(nodes)s nodes with room are out of service") % {"nodes": numbers["nodes"]}
+    except (KeyError, TypeError, ValueError):
+        return ""
+    return _("Held; it waits until it is released") if code == "held" else ""

@@ -1,13 +1,9 @@
 """All addresses of the REST API."""
 
-from django.urls import include, path, re_path, register_converter
+from django.urls import include, path, re_path
 
-from aistation.api.converters import NameConverter, NumberConverter, UidConverter
 from aistation.api.views import catalog, documents, environments, fleet, groups, jobs, logs, people, reports
-
-register_converter(NameConverter, "name")
-register_converter(UidConverter, "uid")
-register_converter(NumberConverter, "number")
+from aistation.core import converters  # noqa: F401 - makes the kinds of address parts known
 
 app_name = "api"
 v1 = [

@@ -2,6 +2,8 @@
 
 from django.urls import register_converter
 
+from aistation.core import converters  # noqa: F401 - makes the shared kinds of address parts known
+
 
 class WorkloadUid:
     regex = "(?:job|env)-[a-z0-9]{1,24}"
@@ -13,19 +15,6 @@ class WorkloadUid:
         return value
 
 
-class Name:
-    """Of a group, user, pool, node, image or profile."""
-
-    regex = r"[a-z0-9](?:[a-z0-9._-]{0,61}[a-z0-9])?"
-
-    def to_python(self, value: str) -> str:
-        return value
-
-    def to_url(self, value: str) -> str:
-        return value
-
-
 def register() -> None:
-    """``<workload:uid>`` and ``<name:...>`` in the portal's addresses."""
+    """``<workload:uid>`` in the portal's addresses; ``<name:...>`` comes with the shared ones."""
     register_converter(WorkloadUid, "workload")
-    register_converter(Name, "name")

@@ -56,9 +56,8 @@ class WorkloadQuery(PageQuery):
 
 
 def filtered(rows: QuerySet[Any], query: dict[str, Any]) -> QuerySet[Any]:
-    lookups = {"group": "group__name", "user": "user__username", "pool": "pool__name", "name": "name__icontains"}
-    rows = rows.filter(**{lookup: query[name] for name, lookup in lookups.items() if name in query})
-    return rows.filter(state__in=query["state"]) if "state" in query else rows
+    words = {name: query.get(name) for name in ("group", "user", "pool", "name")}
+    return selectors.narrowed(rows, selectors.Filter(states=query.get("state"), **words))
 
 
 def positions(rows: list[Any]) -> dict[str, Any]:

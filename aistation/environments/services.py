@@ -7,12 +7,11 @@ from django.db import transaction
 from aistation.audit.services import record
 from aistation.core.dispatch import send_once_on_commit
 from aistation.core.errors import ConflictError, FieldError, InvalidInputError
-from aistation.quotas.selectors import applying_scopes
 from aistation.tenancy.policy import Actor
 from aistation.workloads.lifecycle import Event, IllegalTransitionError, Kind, Reason
 from aistation.workloads.models import Workload
 from aistation.workloads.services import announce, apply_event, create_workload, request_stop
-from aistation.workloads.submission import Checked, Submission, check, check_counts
+from aistation.workloads.submission import Checked, Submission, check
 
 
 @transaction.atomic
@@ -23,8 +22,7 @@ def create_environment(*, actor: Actor, submission: Submission, now: datetime) -
     ForbiddenError.
     """
     checked = check(actor, submission, now)
-    check_counts(actor, checked, Kind.ENVIRONMENT)
-    lifetime_s = _lifetime(actor, submission, checked)
+    lifetime_s = _lifetime(submission, checked)
     return create_workload(actor=actor, now=now, **{**checked.columns, "time_limit_s": lifetime_s})
 
 
@@ -52,10 +50,8 @@ def delete_environment(*, workload_id: int, now: datetime, actor: Actor) -> None
     _audit(environment, actor, now, "environment.delete")
 
 
-def _lifetime(actor: Actor, submission: Submission, checked: Checked) -> int | None:
-    scopes = applying_scopes(group_id=checked.group.pk, user_id=actor.user_id, pool_id=checked.pool.pk)
-    longest = min((scope.max_environment_s for scope in scopes if scope.max_environment_s is not None), default=None)
-    asked = submission.time_limit_s
+def _lifetime(submission: Submission, checked: Checked) -> int | None:
+    longest, asked = checked.longest_s, submission.time_limit_s
     if longest is not None and asked is not None and asked > longest:
         message = f"The quota allows a lifetime of {longest} seconds."
         raise InvalidInputError(message, errors=[FieldError("lifetime_s", "exceeds_quota", message)])

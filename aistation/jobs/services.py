@@ -7,20 +7,20 @@ from django.db import transaction
 
 from aistation.audit.services import record
 from aistation.core.dispatch import send_once_on_commit
-from aistation.core.errors import ConflictError, FieldError, InvalidInputError
+from aistation.core.errors import ConflictError, InvalidInputError
 from aistation.quotas.selectors import applying_scopes
 from aistation.tenancy.policy import Actor
 from aistation.workloads.lifecycle import WAITING, Kind, State, is_terminal
 from aistation.workloads.models import Workload
 from aistation.workloads.services import announce, create_workload
-from aistation.workloads.submission import Submission, check, check_counts
+from aistation.workloads.submission import Submission, check, check_queue_length, priority_errors
 
 
 @transaction.atomic
 def submit_job(*, actor: Actor, submission: Submission, now: datetime) -> Workload:
     """Queue a job. Raises InvalidInputError, NeverFitsError, QuotaExceededError or ForbiddenError."""
     checked = check(actor, submission, now)
-    check_counts(actor, checked, Kind.JOB)
+    check_queue_length(actor, checked)
     return create_workload(actor=actor, now=now, **checked.columns)
 
 
@@ -74,7 +74,6 @@ def change_job(*, workload_id: int, change: JobChange, now: datetime, actor: Act
 
 def _check_priority(job: Workload, priority: int) -> None:
     scopes = applying_scopes(group_id=job.group_id, user_id=job.user_id, pool_id=job.pool_id)
-    top = min((scope.max_priority for scope in scopes if scope.max_priority is not None), default=100)
-    if not 0 <= priority <= top:
-        message = f"Priorities 0 to {top} are allowed here."
-        raise InvalidInputError(message, errors=[FieldError("priority", "out_of_range", message)])
+    errors = priority_errors(priority, scopes)
+    if errors:
+        raise InvalidInputError(errors[0].message, errors=errors)

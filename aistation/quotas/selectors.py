@@ -89,14 +89,13 @@ def member_quota_rows(group: Group) -> dict[str, list[QuotaRow]]:
     return rows
 
 
-def scheduler_scopes(*, group_id: int | None = None, user_id: int | None = None) -> tuple[Scope, ...]:
-    """Every scope that limits something, as the scheduler reads it; with ids only those that apply to that person's
-    work in that group. One query."""
-    rows = _named(QuotaScope.objects.order_by("pk"))
-    if group_id is not None:
-        rows = rows.filter(group_id=group_id)
-    if user_id is not None:
-        rows = rows.filter(Q(user=None) | Q(user_id=user_id))
+def scheduler_scopes() -> tuple[Scope, ...]:
+    """Every scope that limits something, as the scheduler reads it. One query."""
+    return as_scheduler_scopes(_named(QuotaScope.objects.order_by("pk")))
+
+
+def as_scheduler_scopes(scopes: Iterable[QuotaScope]) -> tuple[Scope, ...]:
+    """Those of ``scopes`` that limit something. Their group, user and pool are loaded."""
     return tuple(
         Scope(
             id="/".join((scope.group.name, scope.user.username if scope.user else "*", _pool_name(scope) or "*")),
@@ -109,7 +108,7 @@ def scheduler_scopes(*, group_id: int | None = None, user_id: int | None = None)
             environments=_limit(scope, "environments"),
             running_jobs=_limit(scope, "running_jobs"),
         )
-        for scope in rows
+        for scope in scopes
         if any(getattr(scope, f"{quantity}_limit") is not None for quantity in QUANTITIES)
     )
 

@@ -33,7 +33,7 @@ def actors_of(user_ids: Collection[int]) -> dict[int, Actor]:
     for user_id, username, is_platform_admin, group_id, role, archived_at in rows:
         names[user_id] = (username, is_platform_admin)
         held = roles.setdefault(user_id, {})
-        if group_id is not None and archived_at is None:
+        if role and archived_at is None:  # a left join: no group, no role
             held[group_id] = Role(role)
     return {user_id: Actor(user_id, *name, roles[user_id]) for user_id, name in names.items()}
 

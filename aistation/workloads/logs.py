@@ -83,9 +83,7 @@ def read(
     return b"".join(parts), next_offset
 
 
-def read_all(
-    task_id: int, *, offset: int = 0, stream: str | None = None, until: int | None = None
-) -> Iterator[bytes]:
+def read_all(task_id: int, *, offset: int = 0, stream: str | None = None, until: int | None = None) -> Iterator[bytes]:
     """The log from ``offset`` to its present end, in pieces of about a MiB: memory stays bounded."""
     while True:
         data, after = read(task_id, offset=offset, stream=stream, until=until)

@@ -15,7 +15,8 @@ from aistation.core.errors import DomainError, FieldError, InvalidInputError, Ne
 from aistation.core.validation import env_errors
 from aistation.fleet.models import Pool
 from aistation.fleet.selectors import scheduler_nodes, scheduler_pools
-from aistation.quotas.selectors import applying_scopes, scheduler_scopes
+from aistation.quotas.models import QuotaScope
+from aistation.quotas.selectors import applying_scopes, as_scheduler_scopes
 from aistation.quotas.services import lock_scopes
 from aistation.tenancy.models import Group
 from aistation.tenancy.policy import Action, Actor
@@ -52,12 +53,20 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A submission whose names are rows now. ``columns`` are the model's."""
+    """A submission whose names are rows now. ``columns`` are the model's, ``scopes`` the quotas it counts in."""
 
     group: Group
     pool: Pool
     image: Image
     columns: Mapping[str, Any]
+    scopes: Sequence[QuotaScope]
+
+    @property
+    def longest_s(self) -> int | None:
+        """The longest lifetime of an environment that the quotas allow; None = no limit."""
+        return min(
+            (scope.max_environment_s for scope in self.scopes if scope.max_environment_s is not None), default=None
+        )
 
 
 def check(actor: Actor, submission: Submission, now: datetime) -> Checked:
@@ -81,15 +90,17 @@ def check(actor: Actor, submission: Submission, now: datetime) -> Checked:
             errors += error.errors
     if errors or group is None or pool is None or image is None:
         raise InvalidInputError("The request has mistakes.", errors=errors)
-    _refuse_impossible(actor, submission, group, pool)
-    return Checked(group, pool, image, _columns(submission, group, pool, image, mounts))
+    scopes = applying_scopes(group_id=group.pk, user_id=actor.user_id, pool_id=pool.pk)
+    _refuse_impossible(request_of(actor, submission, group, pool), scopes)
+    return Checked(group, pool, image, _columns(submission, group, pool, image, mounts), scopes)
 
 
-def check_counts(actor: Actor, checked: Checked, kind: Kind) -> None:
-    """The counts that are limited at submit. Locks the quota scopes, so that no two pass the same last place."""
-    scopes = lock_scopes(group_id=checked.group.pk, user_id=actor.user_id, pool_id=checked.pool.pk)
-    for scope in scopes:
-        if kind is Kind.JOB and scope.max_queued_jobs is not None:
+def check_queue_length(actor: Actor, checked: Checked) -> None:
+    """Refuse a job more than may wait. Locks the quota scopes, so that no two take the same last place."""
+    if all(scope.max_queued_jobs is None for scope in checked.scopes):
+        return
+    for scope in lock_scopes(group_id=checked.group.pk, user_id=actor.user_id, pool_id=checked.pool.pk):
+        if scope.max_queued_jobs is not None:
             queued = count_queued_jobs(group_id=scope.group_id, user_id=scope.user_id, pool_id=scope.pool_id)
             if queued >= scope.max_queued_jobs:
                 whose = f"you in group {checked.group.name}" if scope.user_id else f"group {checked.group.name}"
@@ -158,29 +169,27 @@ def _command_errors(command: Sequence[str]) -> list[FieldError]:
     return errors
 
 
-def _refuse_impossible(actor: Actor, submission: Submission, group: Group, pool: Pool) -> None:
-    scopes = scheduler_scopes(group_id=group.pk, user_id=actor.user_id)
-    snapshot = Snapshot(0, 0, scheduler_pools(), scheduler_nodes(), scopes, ())
-    refusals = impossible(request_of(actor, submission, group, pool), snapshot)
-    errors = [_field_error(refusal) for refusal in refusals] + _priority_errors(actor, submission, group, pool)
+def _refuse_impossible(request: Request, scopes: Sequence[QuotaScope]) -> None:
+    snapshot = Snapshot(0, 0, scheduler_pools(), scheduler_nodes(), as_scheduler_scopes(scopes), ())
+    errors = [_field_error(refusal) for refusal in impossible(request, snapshot)]
+    errors += priority_errors(request.priority, scopes)
     if errors:
         raise NeverFitsError(
             "This can never start as asked. " + " ".join(error.message for error in errors), errors=errors
         )
 
 
+def priority_errors(priority: int, scopes: Sequence[QuotaScope]) -> list[FieldError]:
+    """Empty when the quotas allow this priority."""
+    top = min((scope.max_priority for scope in scopes if scope.max_priority is not None), default=100)
+    if 0 <= priority <= top:
+        return []
+    return [FieldError("priority", "exceeds_quota", f"Priorities 0 to {top} are allowed here.")]
+
+
 def _field_error(refusal: Refusal) -> FieldError:
     message = refusal.message[:1].upper() + refusal.message[1:] + "."
     return FieldError(refusal.field, refusal.code.value, message)
-
-
-def _priority_errors(actor: Actor, submission: Submission, group: Group, pool: Pool) -> list[FieldError]:
-    scopes = applying_scopes(group_id=group.pk, user_id=actor.user_id, pool_id=pool.pk)
-    top = min((scope.max_priority for scope in scopes if scope.max_priority is not None), default=100)
-    if submission.priority <= top:
-        return []
-    message = f"Your quota allows priorities 0 to {top}."
-    return [FieldError("priority", "exceeds_quota", message)]
 
 
 def _columns(

@@ -280,7 +280,7 @@ class TestChanging:
         assert faults(world.alice.post("/jobs", {**JOB, "priority": 61}, status=400)) == {"priority": "exceeds_quota"}
         job = world.alice.post("/jobs", {**JOB, "priority": 60})
         problem = world.alice.patch(f"/jobs/{job['id']}", {"priority": 61}, status=400)
-        assert faults(problem) == {"priority": "out_of_range"}
+        assert faults(problem) == {"priority": "exceeds_quota"}
 
     def test_a_job_that_is_over_cannot_change(self, world: World) -> None:
         job = submitted(world.site)

@@ -56,7 +56,7 @@ class Postgres:
             directory=Path("/"),
             account=self._account,
             stop_signal=signal.SIGINT,  # "fast": disconnect clients, checkpoint, exit
-            orphan_signal=signal.SIGINT,
+            orphan_signal=signal.SIGQUIT,  # "immediate": end now, recover at the next start
             grace_s=30,
             is_ready=self._answers,
         )

@@ -17,7 +17,7 @@ import pytest
 import redis
 
 from aistation.embedded.http import status_of
-from tests.aistation.embedded.waiting import descendants, eventually, is_alive
+from tests.aistation.embedded.waiting import alive, descendants, eventually, is_alive
 from tests.conftest import ROOT
 
 ELSEWHERE = Path("/var/lib/aistation")
@@ -144,7 +144,7 @@ def test_nothing_outlives_a_killed_supervisor_and_the_next_start_has_its_data(di
         below = descendants(supervisor.process.pid)
         assert len(below) > 4
         supervisor.process.kill()
-        eventually(lambda: not any(is_alive(pid) for pid in below), within_s=3)
+        eventually(lambda: not alive(below), within_s=3)
     with running(directory) as supervisor:
         assert supervisor.execute("SELECT id FROM kept") == [(42,)]
 
@@ -154,7 +154,7 @@ def test_a_stop_leaves_nothing_and_says_so_with_its_status(directory: Path) -> N
         below = descendants(supervisor.process.pid)
         supervisor.process.send_signal(signal.SIGINT)
         assert supervisor.process.wait(20) == 0
-        assert not any(is_alive(pid) for pid in below)
+        assert not alive(below)
         assert not list((directory / "run").iterdir())
 
 

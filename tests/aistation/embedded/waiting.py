@@ -1,7 +1,7 @@
 """Waiting for real programs, and looking at them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 
@@ -18,6 +18,15 @@ def is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
+
+
+def alive(pids: Iterable[int]) -> list[str]:
+    """The command lines of those that still run."""
+    found = []
+    for pid in pids:
+        if is_alive(pid):
+            found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
 
 
 def descendants(pid: int) -> set[int]:

@@ -46,7 +46,7 @@ def update_devices(node: Node, reported: Sequence[DeviceFacts], error: str, now:
     """
     facts = {card.uuid: card for card in reported}
     found = Device.objects.filter(Q(node=node) | Q(uuid__in=facts))
-    devices = {device.uuid: device for device in found.select_related("node")}
+    devices = {device.uuid: device for device in found}  # another node is loaded only for a card that moved
     stale = [device for device in devices.values() if _bring_up_to_date(device, node, facts, error)]
     mattered = bool(stale) and _write(stale, node, facts, error)
     fresh = [_new_device(node, card, now) for uuid, card in facts.items() if uuid not in devices]
@@ -62,12 +62,7 @@ def update_devices(node: Node, reported: Sequence[DeviceFacts], error: str, now:
 def _write(stale: Sequence[Device], node: Node, facts: Mapping[str, DeviceFacts], error: str) -> bool:
     """Read the rows again under lock, so that what is taken of them is the present number, and write them."""
     ids = [device.pk for device in stale]
-    rows = list(
-        Device.objects.select_for_update(no_key=True, of=("self",))
-        .filter(pk__in=ids)
-        .select_related("node")
-        .order_by("pk")
-    )
+    rows = list(Device.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk"))
     mattered = False
     for device in rows:
         before = [getattr(device, name) for name in _MATTERS]

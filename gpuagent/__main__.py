@@ -45,6 +45,7 @@ def _config(arguments: list[str]) -> Config:
         container_user=options.container_user,
         images_dir=options.images_dir.resolve() if options.images_dir else None,
         recipes_dir=options.recipes_dir.resolve() if options.recipes_dir else None,
+        end_processes=options.end_processes,
     )
 
 
@@ -68,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--images-dir", type=Path, default=_default_images(), metavar="DIR", help="recipes of the process runtime")
     add("--recipes-dir", type=Path, metavar="DIR", help="where they are installed (default: STATE-DIR/recipes)")
+    add("--end-processes", action="store_true", help="end plain processes when told to stop; containers always go on")
     return parser
 
 

@@ -107,6 +107,8 @@ class Agent:
                     log.error("%s has not moved for %d s", thread.name, thread.stuck_s())
         for thread in (*threads, self._sampler, self._probe):
             thread.halt()
+        if self._config.end_processes and isinstance(self._runtime, ProcessRuntime):
+            self._runtime.interrupt_all()
         self._runtime.close()
         os.close(self._lock_fd)
 

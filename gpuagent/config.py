@@ -47,6 +47,7 @@ class Config:
     container_user: str = "1000:1000"  # uid:gid in containers; empty: what the image says
     images_dir: Path | None = None  # recipes of the process runtime; None: none are known
     recipes_dir: Path | None = None  # where they are installed; None: in the state directory
+    end_processes: bool = False  # plain processes end when the agent is told to stop, as when the machine does
 
 
 def parse_gpus(text: str) -> GpuChoice:

@@ -120,6 +120,7 @@ def agent(name: str, *, server: str, gpus: Gpus, runtime: str, layout: Layout) -
             *("--gpus", gpus.per_node),
             *("--address", "127.0.0.1"),
             *("--recipes-dir", str(layout.root / "recipes")),
+            "--end-processes",
         ],
         log=layout.log(f"agent-{name}"),
         environment={**private, "PATH": path},

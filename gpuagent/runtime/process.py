@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,8 @@ from gpuagent.runtime.recipes import Prepared, RecipeBook
 
 _START_TIMEOUT_S: Final = 15.0
 _KILL_TIMEOUT_S: Final = 10.0
+_INTERRUPT_GRACE_S: Final = 2
+_INTERRUPTED: Final = "interrupted"  # in a container's folder: it was ended because the node stops
 _EXEC_ERRORS: Final[Mapping[int, ErrorCode]] = {
     errno.ENOENT: ErrorCode.IMAGE_UNFIT,
     errno.EACCES: ErrorCode.IMAGE_UNFIT,
@@ -118,6 +121,14 @@ class ProcessRuntime:
             if not processes.wait_for_end(supervisor, _KILL_TIMEOUT_S):
                 raise TaskError(ErrorCode.RUNTIME, f"process {run['pid']} cannot be killed")
 
+    def interrupt_all(self) -> None:
+        """End everything that runs, as the end of the machine would: no task is to blame."""
+        running = [c.container_id for c in self.list() if c.state in (ContainerState.RUNNING, ContainerState.PAUSED)]
+        for container_id in running:
+            (self._containers / container_id / _INTERRUPTED).touch(mode=0o600)
+        with ThreadPoolExecutor(max_workers=32) as pool:
+            list(pool.map(lambda container_id: self.stop(container_id, _INTERRUPT_GRACE_S), running))
+
     def inspect(self, container_id: str) -> Container | None:
         return self._read(self._containers / container_id)
 
@@ -160,7 +171,13 @@ class ProcessRuntime:
             return base if end is None else _unstarted(base, end)
         alive = run["boot_id"] == self._boot_id and processes.is_alive(run["supervisor"], run["supervisor_ticks"])
         end = _read_json(folder / "exit.json")  # after the look at the supervisor, which writes it last
-        return _running(base, run) if alive and end is None else _ended(base, run, end, self._boot_id)
+        if alive and end is None:
+            return _running(base, run)
+        ended = _ended(base, run, end, self._boot_id)
+        if (folder / _INTERRUPTED).exists():
+            message = "it was ended because this machine's agent stopped"
+            return replace(ended, exit_code=None, error=ErrorCode.NODE_INTERRUPTED, message=message)
+        return ended
 
 
 class _Nursery:

@@ -119,6 +119,8 @@ def test_a_start_makes_an_administrator_who_can_run_a_job_and_a_stop_keeps_it_al
         job = first.submit("sh", "-c", "echo hello")
         eventually(lambda: first.state_of(job) == "succeeded", within_s=30)
         assert requests.get(f"{first.credentials['url']}/login", timeout=10).status_code == 200
+        endless = first.submit("sleep", "86399")
+        eventually(lambda: first.state_of(endless) == "running", within_s=30)
         tokens = first.get("/api/v1/tokens").json()["results"]
         assert first.delete(f"/api/v1/tokens/{tokens[0]['id']}").status_code == 204
         assert first.get("/api/v1/me").status_code == 401
@@ -126,10 +128,12 @@ def test_a_start_makes_an_administrator_who_can_run_a_job_and_a_stop_keeps_it_al
         first.process.send_signal(signal.SIGINT)
         assert first.process.wait(40) == 0
         assert not alive(below)
+        assert subprocess.run(["pgrep", "-fx", "sleep 86399"], check=False).returncode == 1
     with platform(directory) as second:
         assert second.credentials["token"] != first.credentials["token"], "a revoked token is replaced"
         assert second.credentials["password"] == first.credentials["password"]
         assert second.state_of(job) == "succeeded"
+        eventually(lambda: second.state_of(endless) in ("failed", "queued"), within_s=30)
         refused_because_of(second, directory)
         assert second.works()
 

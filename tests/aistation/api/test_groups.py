@@ -113,7 +113,8 @@ class TestQuotas:
         path = "/groups/vision/users/alice/quotas"
         put = world.group_admin.put
         assert put(path, [{"cpu_milli": {"limit": 5}, "max_priority": 70}])[0]["cpu_milli"]["limit"] == 5
-        for unchanged in ([], [{}], [{"cpu_milli": {}}], [{"pool": None}]):
+        same: list[list[dict[str, Any]]] = [[], [{}], [{"cpu_milli": {}}], [{"pool": None}]]
+        for unchanged in same:
             row = put(path, unchanged)[0]
             assert (row["cpu_milli"]["limit"], row["max_priority"]) == (5, 70)
         read = world.group_admin.get(path)

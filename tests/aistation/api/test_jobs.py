@@ -312,7 +312,7 @@ def test_a_dry_run_says_where_or_why_not_and_writes_nothing() -> None:
 def test_ten_thousand_jobs_are_listed_as_fast_as_a_hundred(world: World) -> None:
     """B075: within twice, whatever the filter, also one that matches nothing."""
     submitted(world.site)
-    copied = [field.column for field in Workload._meta.fields if field.column not in ("id", "uid", "state")]
+    copied = [str(field.column) for field in Workload._meta.fields if field.column not in ("id", "uid", "state")]
 
     def fill(first: int, last: int) -> None:
         with connection.cursor() as cursor:

@@ -14,7 +14,7 @@ def actor(role: Role | None = None, *, user: int = 20, admin: bool = False, scop
     return Actor(user, "someone", admin, roles, None if scopes is None else frozenset(scopes))
 
 
-EXPECTED = {
+EXPECTED: dict[Rule, set[Role | None]] = {
     Rule.ANYONE: {None, Role.VIEWER, Role.MEMBER, Role.GROUP_ADMIN},
     Rule.VIEWER: {Role.VIEWER, Role.MEMBER, Role.GROUP_ADMIN},
     Rule.MEMBER: {Role.MEMBER, Role.GROUP_ADMIN},

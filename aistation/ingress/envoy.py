@@ -42,7 +42,8 @@ _OURS: Final = (
     "x-real-ip",
     "x-rewrite-url",
 )
-"""Headers that say where a request comes from: nobody outside may set them."""
+_OUR_PREFIXES: Final = ("x-auth-", "x-envoy-")
+"""Headers that say where a request comes from, or steer Envoy: nobody outside may set them."""
 _COUNTERS: Final = (
     r"cluster\.[^.]*\.upstream_(rq_(total|time|active|timeout|pending_active|[1-5]xx)|cx_(active|total|connect_fail))"
     r"|cluster\.[^.]*\.membership_(healthy|total)"
@@ -148,7 +149,6 @@ def _connection_manager(watched: Path, secret: str, trusted_proxies: int) -> dic
         "upgrade_configs": [{"upgrade_type": "websocket"}],
         "use_remote_address": True,
         "xff_num_trusted_hops": trusted_proxies,
-        "internal_address_config": {"unix_sockets": False},  # nobody's x-envoy-* headers steer us
         "normalize_path": False,  # what a container is asked for is its own business
         "server_header_transformation": "PASS_THROUGH",
         "common_http_protocol_options": {
@@ -166,7 +166,7 @@ def _connection_manager(watched: Path, secret: str, trusted_proxies: int) -> dic
                     "@type": f"{_EXTENSIONS}.http.early_header_mutation.header_mutation.v3.HeaderMutation",
                     "mutations": [
                         *({"remove": name} for name in removed),
-                        {"remove_on_match": {"key_matcher": {"prefix": "x-auth-"}}},
+                        *({"remove_on_match": {"key_matcher": {"prefix": prefix}}} for prefix in _OUR_PREFIXES),
                     ],
                 },
             }

@@ -131,6 +131,7 @@ def route_configuration(routes: Sequence[Route], names: Names) -> Resource:
         "@type": f"{TYPE}config.route.v3.RouteConfiguration",
         "name": PORTAL,
         "ignore_port_in_host_matching": True,
+        "request_headers_to_remove": ["x-envoy-external-address"],  # said in X-Forwarded-For already
         "virtual_hosts": [
             *(_environment_host(route, names.domain) for route in routes),
             {"name": "closed", "domains": [f"*.{names.domain}"], "routes": [_own_paths_route(), _closed_route()]},

@@ -82,10 +82,10 @@ def routes() -> list[Route]:
     found = []
     for row in running_environments():
         if _is_address(row["address"]) and 1 <= row["host_port"] <= 65_535:
-            uid = row["uid"]
+            uid = row["workload_uid"]
             found.append(Route(uid, row["address"], row["host_port"], generations.get(uid, 0)))
         else:
-            logger.warning("environment %s has no usable address: %r", row["uid"], row["address"][:80])
+            logger.warning("environment %s has no usable address: %r", row["workload_uid"], row["address"][:80])
     return found
 
 

@@ -100,9 +100,10 @@ def prune(now: datetime) -> None:
     newer = Pass.objects.filter(
         workload_id=OuterRef("workload_id"),
         session_key=OuterRef("session_key"),
-        redeemed_at__gt=OuterRef("redeemed_at"),
+        redeemed_at__isnull=False,
+        expires_at__gt=OuterRef("expires_at"),
     )
-    Pass.objects.filter(Exists(newer), revoked_at=None, expires_at__lt=now).delete()
+    Pass.objects.filter(Exists(newer), redeemed_at__isnull=False, revoked_at=None, expires_at__lt=now).delete()
     Pass.objects.filter(expires_at__lt=now).exclude(workload__state=State.RUNNING).delete()
 
 

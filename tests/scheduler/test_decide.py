@@ -84,10 +84,25 @@ def test_packing_puts_a_slice_on_the_fullest_card_that_still_has_room() -> None:
     assert cards_of(decide(a_snapshot(nodes, [a_job(gpus=1, slices=2)])), "j1") == ["g2"]
 
 
+def test_a_node_counts_by_its_best_card() -> None:
+    nodes = [
+        a_node("n1", devices=[a_device("g1"), a_device("g2", used_slices=6)]),
+        a_node("n2", devices=[a_device("g3", used_slices=5)]),
+    ]
+    assert cards_of(decide(a_snapshot(nodes, [a_job(gpus=1, slices=1)])), "j1") == ["g2"]
+    assert cards_of(decide(a_snapshot(nodes, [a_job(gpus=2, slices=1)])), "j1") == ["g1", "g2"]
+
+
 def test_packing_chooses_the_fuller_node_among_equally_full_cards() -> None:
     idle, busy = [a_device("a1"), a_device("a2")], [a_device("b1"), a_device("b2", used_slices=8)]
     nodes = [a_node("n1", devices=idle), a_node("n2", devices=busy)]
     assert cards_of(decide(a_snapshot(nodes, [a_job(gpus=1, slices=1)])), "j1") == ["b1"]
+
+
+def test_how_full_a_node_is_counts_what_the_plan_itself_put_there() -> None:
+    nodes = [a_node("n1", gpus=3), a_node("n2", gpus=2, cpu=8_000)]
+    plan = decide(a_snapshot(nodes, [a_job("a", 2, cpu=20_000, at=1), a_job("b", 1, slices=1, at=2)]))
+    assert (node_of(plan, "a"), node_of(plan, "b")) == ("n1", "n1")
 
 
 def test_spreading_puts_a_slice_on_the_emptiest_card() -> None:
@@ -154,6 +169,14 @@ def test_three_thirds_fit_on_a_card_b008() -> None:
     assert len(decide(a_snapshot([a_node(gpus=1)], thirds, pools=[a_pool(slices=3)])).placements) == 3
     milli = [a_job(f"j{number}", 1, milli=333) for number in range(4)]
     assert len(decide(a_snapshot([a_node(gpus=1)], milli, pools=[a_pool(slices=0)])).placements) == 3
+
+
+def test_compute_runs_out_as_memory_does() -> None:
+    jobs = [a_job(f"j{number}", 1, mib=1, milli=600) for number in range(2)]
+    assert len(decide(a_snapshot([a_node(gpus=1)], jobs, pools=[a_pool(slices=0)])).placements) == 1
+    memory = a_job("j00", 1, mib=V100_MIB, milli=1)  # leaves compute without memory on the other card
+    plan = decide(a_snapshot([a_node(gpus=2)], [memory, *jobs], pools=[a_pool(slices=0)]))
+    assert placed(plan) == ["j0", "j00"]
 
 
 def test_two_shares_of_one_request_are_on_two_cards_b008() -> None:

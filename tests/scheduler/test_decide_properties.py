@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scheduler.decide import decide, queue_order
-from scheduler.model import Device, Kind, Limit, Node, Plan, Pool, Reason, Request, Scope, Snapshot, Strategy
+from scheduler.model import Device, Kind, Limit, Node, Placement, Plan, Pool, Reason, Request, Scope, Snapshot, Strategy
 from scheduler.sizing import card_equivalent_milli, grant
 from tests.scheduler.builders import (
     T4_MIB,
@@ -70,7 +70,7 @@ def node_sets(draw: st.DrawFn, pool: Pool, first: int) -> list[Node]:
 @st.composite
 def requests(draw: st.DrawFn, number: int) -> Request:
     share: dict[str, Any] = draw(
-        st.sampled_from([{}, {}, {"slices": 1}, {"slices": 2}, {"mib": 4_096}, {"mib": 9_000, "milli": 300}])
+        st.sampled_from([{}, {}, {"slices": 1}, {"slices": 2}, {"mib": 4_096}, {"mib": 2_000, "milli": 400}])
     )
     return a_job(
         f"j{number}",
@@ -205,6 +205,36 @@ def test_a_plan_leaves_nothing_for_a_second_look(snapshot: Snapshot) -> None:
     again = decide(after(snapshot, plan))
     assert again.placements == ()
     assert again.waiting == plan.waiting
+
+
+@any_snapshot
+@given(
+    strategy=st.sampled_from(Strategy),
+    slices=st.sampled_from([0, 4]),
+    gpus=st.lists(st.integers(0, 3), min_size=1, max_size=4),
+    wishes=st.lists(st.integers(0, 4), min_size=2, max_size=14),
+)
+def test_deciding_one_by_one_gives_the_same_places(
+    strategy: Strategy, slices: int, gpus: list[int], wishes: list[int]
+) -> None:
+    """What a search remembers of the pool never differs from looking at it anew."""
+    shapes: list[dict[str, Any]] = [
+        {"gpus": 1},
+        {"gpus": 1, "mib": 8_000},
+        {"gpus": 2, "mib": 1_000, "tasks": 2},
+        {"gpus": 1, "mib": 16_000, "cpu": 5_000},
+        {"cpu": 3_000},
+    ]
+    jobs = [a_job(f"j{number:02}", at=number, **shapes[wish]) for number, wish in enumerate(wishes)]
+    nodes = [a_node(f"n{number}", gpus=count, cpu=12_000) for number, count in enumerate(gpus)]
+    together = a_snapshot(nodes, jobs, pools=[a_pool(slices=slices, strategy=strategy)])
+    places: list[Placement] = []
+    one_by_one = replace(together, pending=())
+    for job in jobs:
+        plan = decide(replace(one_by_one, pending=(job,)))
+        places += plan.placements
+        one_by_one = after(replace(one_by_one, pending=(job,)), plan)
+    assert list(decide(together).placements) == places
 
 
 @any_snapshot

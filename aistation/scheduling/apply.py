@@ -54,7 +54,9 @@ def _place_batch(batch: Sequence[Placement], *, epoch: int, now: datetime) -> in
     rows = Workload.objects.select_for_update(no_key=True).filter(uid__in=uids).order_by("pk")
     workloads = {row.uid: row for row in rows.select_related("image", "group")}
     names = {task.node_id for placement in batch for task in placement.tasks}
-    nodes = {node.name: node for node in Node.objects.filter(name__in=names)}
+    # Locked before any card: a cordon that committed before us is seen, one that comes later waits for us.
+    locked = Node.objects.select_for_update(no_key=True).filter(name__in=names).order_by("pk")
+    nodes = {node.name: node for node in locked}
     uuids = {share.device_id for placement in batch for task in placement.tasks for share in task.shares}
     devices = {device.uuid: device for device in Device.objects.filter(uuid__in=uuids)}
     return sum(_place_one(p, workloads, scopes, nodes, devices, epoch, now) for p in batch)

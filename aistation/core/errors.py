@@ -3,18 +3,23 @@
 Services raise them; edges turn them into problems (RFC 9457) or messages on a page.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any, ClassVar
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """What is wrong with one field. ``field`` is a dotted path like ``resources.gpus``."""
+    """What is wrong with one field. ``field`` is a dotted path like ``resources.gpus``.
+
+    ``facts`` join the error's members, for programs: whose rule it is, what was asked, what would pass.
+    """
 
     field: str
     code: str
     message: str
+    facts: Mapping[str, Any] = dataclass_field(default_factory=dict)
 
 
 class DomainError(Exception):

@@ -18,7 +18,7 @@ def problem(error: DomainError) -> dict[str, Any]:
         **error.extra,
     }
     if error.errors:
-        body["errors"] = [{"field": e.field, "code": e.code, "message": e.message} for e in error.errors]
+        body["errors"] = [{"field": e.field, "code": e.code, "message": e.message, **e.facts} for e in error.errors]
     return body
 
 

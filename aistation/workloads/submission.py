@@ -189,7 +189,8 @@ def priority_errors(priority: int, scopes: Sequence[QuotaScope]) -> list[FieldEr
 
 def _field_error(refusal: Refusal) -> FieldError:
     message = refusal.message[:1].upper() + refusal.message[1:] + "."
-    return FieldError(refusal.field, refusal.code.value, message)
+    facts = {"scope": refusal.scope.value, "scope_id": refusal.scope_id, "would_pass": refusal.would_pass}
+    return FieldError(refusal.field, refusal.code.value, message, facts)
 
 
 def _columns(

@@ -122,7 +122,8 @@ def _install(venv: Path, requirements: Path) -> None:
 
 def _install_commands(venv: Path, requirements: Path) -> Iterator[Sequence[str]]:
     python = str(venv / "bin" / "python")
-    if uv := shutil.which("uv"):
+    beside = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    if uv := shutil.which("uv", path=beside):
         yield (uv, "venv", "--quiet", "--python", sys.executable, str(venv))
         yield (uv, "pip", "install", "--quiet", "--python", python, "--require-hashes", "-r", str(requirements))
     else:

@@ -15,6 +15,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("aistation.ingress.urls")),
     path("", include("aistation.portal.urls")),
 ]
+handler400 = "aistation.core.problems.bad_request"
 handler403 = "aistation.portal.views.errors.forbidden"
 handler404 = "aistation.portal.views.errors.not_found"
 handler500 = "aistation.portal.views.errors.server_error"

@@ -9,8 +9,12 @@ from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpResponseBase, UnreadablePostError
 from django.http.multipartparser import MultiPartParserError
 from rest_framework import exceptions
+from rest_framework.request import Request
 
 from aistation.api import errors
+from aistation.api.authentication import Caller
+from aistation.api.services import record_refusal
+from aistation.core.clock import now
 from aistation.core.errors import (
     DomainError,
     FieldError,
@@ -50,12 +54,20 @@ def handle_exception(error: Exception, context: Mapping[str, Any]) -> HttpRespon
         request = context["request"]
         logger.error("%s %s failed", request.method, request.path, exc_info=error)
         domain = errors.InternalError("Something went wrong on our side. It has been logged.")
+    if isinstance(domain, ForbiddenError):
+        _record(context["request"])
     response = problem_response(domain)
     if domain.status == UnauthenticatedError.status:
         response["WWW-Authenticate"] = "Bearer"
     if isinstance(error, exceptions.MethodNotAllowed):
         response["Allow"] = ", ".join(context["view"].allowed_methods)
     return response
+
+
+def _record(request: Request) -> None:
+    caller = request.user
+    if isinstance(caller, Caller):
+        record_refusal(actor=caller.actor, method=request.method or "", route=request.path, now=now())
 
 
 def _domain_error(error: Exception) -> DomainError | None:

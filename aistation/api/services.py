@@ -1,4 +1,4 @@
-"""Answers kept for requests that come again with the same ``Idempotency-Key``."""
+"""What the API itself writes: answers to requests that come again, and refusals."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,6 +9,8 @@ from django.db import OperationalError, connection
 
 from aistation.api.errors import InProgressError, KeyReusedError
 from aistation.api.models import IdempotencyRecord
+from aistation.audit.services import record
+from aistation.tenancy.policy import Actor
 
 KEPT_FOR: Final = timedelta(hours=24)
 _PATIENCE: Final = "5s"
@@ -73,6 +75,18 @@ def keep_answer(attempted: Attempted, answer: StoredAnswer) -> None:
 def prune_answers(now: datetime) -> int:
     """Delete what is older than a day. Returns how many."""
     return IdempotencyRecord.objects.filter(created_at__lt=now - KEPT_FOR).delete()[0]
+
+
+def record_refusal(*, actor: Actor, method: str, route: str, now: datetime) -> None:
+    """Somebody tried what their role does not allow. Kept in the audit log."""
+    record(
+        at=now,
+        actor=actor.username,
+        via=actor.via,
+        action="access.refused",
+        target_type="route",
+        target=f"{method} {route}"[:128],
+    )
 
 
 def serialise(place: str) -> None:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from django.http import JsonResponse
+from django.http import HttpRequest, JsonResponse
 
-from aistation.core.errors import DomainError
+from aistation.core.errors import DomainError, InvalidInputError
 
 
 def problem(error: DomainError) -> dict[str, Any]:
@@ -29,16 +29,23 @@ def problem_response(error: DomainError) -> JsonResponse:
     return response
 
 
+def bad_request(request: HttpRequest, exception: Exception) -> JsonResponse:
+    """Django's page for a request that it cannot take: a host that is not ours, too many fields."""
+    return problem_response(InvalidInputError("The request cannot be read."))
+
+
 _TITLES = {
     400: "Bad request",
     401: "Not signed in",
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
+    406: "Not acceptable",
     409: "Conflict",
     412: "Changed meanwhile",
     413: "Too large",
     415: "Unsupported media type",
     429: "Too many requests",
+    500: "Internal error",
     503: "Unavailable",
 }

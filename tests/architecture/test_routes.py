@@ -3,14 +3,16 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from django.db import transaction
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from tests.architecture.route_table import API, COLUMNS, OTHER_EDGES, OUTSIDE_THE_ROLES, Row
+
+if TYPE_CHECKING:
+    from tests.factories.stage import Stage
 
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 DRY_RUN = "/api/v1/jobs/dry-run"
@@ -61,64 +63,14 @@ class TestTheTableIsComplete:
             assert ".".join(view.__module__.split(".")[:2]) in OTHER_EDGES, path
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A caller of each role, and ids of things: the group's, and ones that do not exist."""
-
-    callers: dict[str, Any]
-    ours: dict[str, str]
-    absent: dict[str, str]
-
-
 @pytest.fixture
-def stage(db: None) -> Stage:
+def stage(db: None) -> "Stage":
+    from tests.factories.stage import a_stage  # noqa: PLC0415 - the settings are not loaded yet up there
+
     return a_stage()
 
 
-def a_stage() -> Stage:
-    from aistation.catalog.services import create_folder, create_image, create_profile  # noqa: PLC0415
-    from aistation.core.clock import now  # noqa: PLC0415
-    from aistation.environments.services import create_environment  # noqa: PLC0415
-    from aistation.fleet.services import create_join_token  # noqa: PLC0415
-    from aistation.tenancy.policy import Role  # noqa: PLC0415
-    from aistation.tenancy.services import set_member  # noqa: PLC0415
-    from aistation.workloads.lifecycle import Kind  # noqa: PLC0415
-    from tests.factories.api import Api, a_world, api_of  # noqa: PLC0415
-    from tests.factories.work import placed, submitted  # noqa: PLC0415
-    from tests.factories.world import T0, a_submission, a_user  # noqa: PLC0415
-
-    world = a_world()
-    site = world.site
-    mike = a_user("mike")
-    set_member(group=site.group, username="mike", role=Role.MEMBER, now=T0, actor=None)
-    placed(site, 0)
-    environment = create_environment(actor=site.actor, submission=a_submission(Kind.ENVIRONMENT), now=T0)
-    image = create_image(name="own", reference="own:1", kinds=["job"], group=site.group, now=T0, actor=None)
-    create_profile(name="small", kinds=["job"], resources={"cpu_milli": 1, "memory_mib": 1}, now=T0, actor=None)
-    folder = create_folder(name="data", group=site.group, now=T0, actor=None)
-    join = create_join_token(pool=site.pool, expires_in_s=3600, now=now(), actor=None)
-    token = site.user.tokens.create(name="other", digest=b"x" * 32, created_at=T0, expires_at=now())
-    ours = {
-        "group": "vision", "username": "alice", "pool": "default", "node": "n1", "image": image.name,
-        "profile": "small", "folder": folder.uid, "job": submitted(site).uid, "environment": environment.uid,
-        "token_id": str(token.pk), "join_token_id": str(join.token.pk),
-    }  # fmt: skip
-    absent = {
-        "group": "nobody", "username": "noone", "pool": "none-such", "node": "n0", "image": "none-such",
-        "profile": "none-such", "folder": "folder-zzzzzzzzzzzz", "job": "job-zzzzzzzzzzzz",
-        "environment": "env-zzzzzzzzzzzz", "token_id": "999999999", "join_token_id": "999999999",
-    }  # fmt: skip
-    callers = dict(
-        zip(
-            COLUMNS,
-            (Api(None), world.bob, world.viewer, api_of(mike), world.alice, world.group_admin, world.root),
-            strict=True,
-        )
-    )
-    return Stage(callers, ours, absent)
-
-
-def ask(stage: Stage, role: str, one: Row, path: str, ids: dict[str, str]) -> tuple[int, str]:
+def ask(stage: "Stage", role: str, one: Row, path: str, ids: dict[str, str]) -> tuple[int, str]:
     """Status and body; whatever it changed is undone."""
     with transaction.atomic():
         answer = stage.callers[role].call(one.method, path.format(**ids), one.body)
@@ -127,7 +79,7 @@ def ask(stage: Stage, role: str, one: Row, path: str, ids: dict[str, str]) -> tu
     return answer.status_code, body.decode()
 
 
-def test_each_role_gets_what_the_table_says(stage: Stage) -> None:
+def test_each_role_gets_what_the_table_says(stage: "Stage") -> None:
     """S16: 7 roles x every method of every route."""
     wrong = [
         (role, one.method, path, got, wanted)
@@ -141,13 +93,15 @@ def test_each_role_gets_what_the_table_says(stage: Stage) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_dry_run_too_gives_each_role_what_the_table_says() -> None:
     """It reads in a transaction of its own kind, so it cannot be tried within another."""
+    from tests.factories.stage import a_stage  # noqa: PLC0415
+
     stage = a_stage()
     (one,) = API[DRY_RUN]
     got = [stage.callers[role].call("POST", DRY_RUN, one.body).status_code for role in COLUMNS]
     assert tuple(got) == one.statuses
 
 
-def test_what_one_may_not_see_looks_exactly_like_what_is_not_there(stage: Stage) -> None:
+def test_what_one_may_not_see_looks_exactly_like_what_is_not_there(stage: "Stage") -> None:
     """S17, B062: same status, same body, for every id in every address and every method."""
     compared = 0
     for path, one in CASES:
@@ -162,14 +116,14 @@ def test_what_one_may_not_see_looks_exactly_like_what_is_not_there(stage: Stage)
     assert compared > 25
 
 
-def test_what_is_not_there_is_404_for_everybody_who_might_see_it(stage: Stage) -> None:
+def test_what_is_not_there_is_404_for_everybody_who_might_see_it(stage: "Stage") -> None:
     for path, one in CASES:
         if "{" in path:
             status, body = ask(stage, "platform_admin", one, path, stage.absent)
             assert (status, json.loads(body)["code"]) == (404, "not_found"), (one.method, path)
 
 
-def test_an_address_that_is_none_answers_like_a_missing_thing(stage: Stage) -> None:
+def test_an_address_that_is_none_answers_like_a_missing_thing(stage: "Stage") -> None:
     one = Row("GET", ())
     missing = ask(stage, "owner", one, "/api/v1/jobs/job-zzzzzzzzzzzz", {})
     for path in ("/api/v1/nothing", "/api/v1/jobs/1", "/api/v1/jobs/a..b", "/api/v2/jobs", "/api/", "/api/v1/jobs/"):
@@ -177,7 +131,7 @@ def test_an_address_that_is_none_answers_like_a_missing_thing(stage: Stage) -> N
         assert ask(stage, "stranger", one, path, {})[0] == 401
 
 
-def test_names_in_a_body_do_not_tell_what_exists(stage: Stage) -> None:
+def test_names_in_a_body_do_not_tell_what_exists(stage: "Stage") -> None:
     """B062: the sibling way to the same thing."""
     job = {"name": "x", "image": "shell", "group": "vision"}
     for field, ours, absent in [("group", "vision", "nobody"), ("image", "own", "none")]:
@@ -190,7 +144,7 @@ def test_names_in_a_body_do_not_tell_what_exists(stage: Stage) -> None:
         assert answers[0][0] == 400
 
 
-def test_lists_hold_nothing_of_another_group(stage: Stage) -> None:
+def test_lists_hold_nothing_of_another_group(stage: "Stage") -> None:
     """S17, I9: no id, name or count of one tenant in any answer to another."""
     told = ""
     for path, rows in API.items():
@@ -200,7 +154,7 @@ def test_lists_hold_nothing_of_another_group(stage: Stage) -> None:
         assert secret not in told, secret
 
 
-def test_unlisted_methods_are_refused(stage: Stage) -> None:
+def test_unlisted_methods_are_refused(stage: "Stage") -> None:
     for path, rows in API.items():
         known = {one.method for one in rows}
         for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} - known:
@@ -209,7 +163,7 @@ def test_unlisted_methods_are_refused(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("path", ["enrol", "heartbeat", "report", "logs", "desired"])
-def test_a_persons_token_opens_nothing_of_the_agents(stage: Stage, path: str) -> None:
+def test_a_persons_token_opens_nothing_of_the_agents(stage: "Stage", path: str) -> None:
     for caller in stage.callers.values():
         for method in ("GET", "POST"):
             answer = caller.client.generic(

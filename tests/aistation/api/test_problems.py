@@ -167,3 +167,10 @@ def test_nested_faults_of_lists_become_paths() -> None:
     reader = Outer(data={"inner": [{"numbers": {"a": [1]}}, {"numbers": {"b": [1, "x"]}}]})
     assert not reader.is_valid()
     assert [error.field for error in field_errors(reader.errors)] == ["inner[1].numbers.b[1]"]
+
+
+def test_what_a_role_does_not_allow_is_audited(world: World) -> None:
+    """B062."""
+    world.alice.post("/groups", {"name": "mine"}, status=403)
+    (event,) = world.root.get("/audit?actor=alice")["results"]
+    assert (event["action"], event["target"], event["via"]) == ("access.refused", "POST /api/v1/groups", "token:test")

@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import json
 import os
+import signal
 import socket
 import sys
 import time
@@ -22,7 +23,7 @@ from aistation.embedded.http import status_of
 from aistation.embedded.layout import Layout, is_port_free, write_private
 from aistation.embedded.options import Options
 from aistation.embedded.postgres import Postgres
-from aistation.embedded.process import Child, StartError
+from aistation.embedded.process import Child, StartError, bind_to_parent
 from aistation.embedded.supervisor import StopRequestedError, Supervisor
 from aistation.embedded.valkey import Valkey
 from aistation.ingress.envoy import gateway_secret
@@ -35,6 +36,8 @@ _STORES, _SERVER, _BACKGROUND = range(3)  # waves: the last one stops first
 
 def main(arguments: list[str]) -> int:
     """Run until somebody asks to stop. The exit status: 0 after that, 1 when it could not start."""
+    if "MAKELEVEL" in os.environ:  # make passes on what asks it to stop, but not what kills it
+        bind_to_parent(signal.SIGTERM)
     chosen = options.parse(arguments)
     layout = Layout(chosen.data_dir)
     layout.create()
@@ -197,6 +200,8 @@ class _Quickstart:
         _say(f"AIStation is up at {self._url} after {seconds:.1f} s; sign in with {_short(self._layout.credentials)}")
         if self._options.gpus.simulated:
             _say("The cards are simulated: programs that need a real GPU will not find one.")
+        elif not Path("/proc/driver/nvidia").exists():
+            _say("This machine has no NVIDIA driver, so its node has no GPU. Try --gpus simulated:4x8xV100-32GB")
 
     def _status(self, path: str) -> int | None:
         return status_of(self._options.port, path)

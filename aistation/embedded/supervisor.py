@@ -47,7 +47,8 @@ class Supervisor:
         os.set_blocking(wake_in, False)
         signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
         for number in _STOP_SIGNALS:
-            signal.signal(number, self._note_stop)
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup means it
+                signal.signal(number, self._note_stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # wakes us up
 
     def start(self, child: Child, *, wave: int) -> None:

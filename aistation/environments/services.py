@@ -1,6 +1,8 @@
 """Writes of environments."""
 
+from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from django.db import transaction
 
@@ -13,14 +15,18 @@ from aistation.workloads.models import Workload
 from aistation.workloads.services import announce, apply_event, create_workload, request_stop
 from aistation.workloads.submission import Checked, Submission, check
 
+HOME: Final = ({"folder": "home", "path": "/workspace", "mode": "rw"},)
+
 
 @transaction.atomic
 def create_environment(*, actor: Actor, submission: Submission, now: datetime) -> Workload:
     """Ask for an environment; it starts as soon as there is room.
 
-    Without a lifetime it gets the longest that the quota allows. Raises InvalidInputError, NeverFitsError or
-    ForbiddenError.
+    Without folders it gets its owner's home, so that a stop loses nothing; without a lifetime the longest that the
+    quota allows. Raises InvalidInputError, NeverFitsError or ForbiddenError.
     """
+    if not submission.folders:
+        submission = replace(submission, folders=HOME)
     checked = check(actor, submission, now)
     lifetime_s = _lifetime(submission, checked)
     return create_workload(actor=actor, now=now, **{**checked.columns, "time_limit_s": lifetime_s})

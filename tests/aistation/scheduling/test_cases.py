@@ -48,7 +48,8 @@ def end(job: Workload, phase: Phase = Phase.EXITED) -> None:
 def test_b001_forty_parallel_submits_never_pass_the_groups_limit(site: Site) -> None:
     change = QuotaChange(pool=None, limits={"gpu_milli": 4000}, guaranteed={}, counts={})
     set_quotas(group=site.group, user=None, changes=[change], now=T0, actor=site.actor)
-    actor, done, samples = site.actor, Event(), []
+    actor, done = site.actor, Event()
+    samples: list[int] = []
 
     def submit(number: int) -> None:
         kind = Kind.ENVIRONMENT if number % 3 == 0 else Kind.JOB

@@ -63,7 +63,10 @@ def offer_of(actor: Actor, kind: Kind) -> Offer:
 
 
 def _pool_text(pool: "Pool", capacity: PoolCapacity) -> str:
-    return f"{pool.name} – {free_text(capacity)}"
+    if not capacity.usable_cards:
+        return pool.name
+    free = _("%(free)s of %(all)s cards free") % {"free": capacity.free_cards, "all": capacity.usable_cards}
+    return f"{pool.name} – {free}"
 
 
 def free_text(capacity: PoolCapacity) -> str:

@@ -14,7 +14,7 @@ def thousandths(milli: int) -> str:
 
 def memory(mib: int) -> str:
     """MiB below 10 GiB that are no whole GiB stay exact; larger ones get one decimal."""
-    if mib and mib % 1024 == 0:
+    if mib % 1024 == 0:
         return f"{number_format(mib // 1024, force_grouping=True)} GiB"
     if mib < 10 * 1024:
         return f"{number_format(mib, force_grouping=True)} MiB"
@@ -78,7 +78,7 @@ def _share(slices: int | None, memory_mib: int | None, compute_milli: int | None
     if slices is not None:
         parts.append(ngettext("%(number)s slice", "%(number)s slices", slices) % {"number": slices})
     if memory_mib is not None:
-        parts.append(memory(memory_mib))
+        parts.append(_("%(size)s of GPU memory") % {"size": memory(memory_mib)})
     if compute_milli is not None:
         parts.append(_("%(percent)s %% compute") % {"percent": thousandths(compute_milli * 100)})
     return ", ".join(parts)

@@ -12,3 +12,5 @@ from aistation.settings.base import *  # noqa: E402, F403 - the defaults above c
 ALLOW_PROCESS_RUNTIME = _env.bool("AISTATION_ALLOW_PROCESS_RUNTIME", True)
 STATIC_ROOT = None  # served from where the files lie: nothing to collect
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = _env.bool("AISTATION_RELOAD_STATIC", False)
+"""For working on the pages: static files are looked up at each request."""

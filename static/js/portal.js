@@ -49,9 +49,9 @@
   });
 
   // --- times: in the reader's zone; counting ones move ---
-  const full = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
-  const sameDay = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-  const otherDay = new Intl.DateTimeFormat(language, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+  const full = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
+  const sameDay = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+  const otherDay = new Intl.DateTimeFormat(language, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const otherYear = new Intl.DateTimeFormat(language, { dateStyle: "medium" });
   const units = language.startsWith("zh") ? ["天", "小时", "分", "秒"] : ["d", "h", "min", "s"];
 

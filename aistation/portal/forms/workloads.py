@@ -88,7 +88,13 @@ class WorkloadForm(forms.Form):
         self._choices("profile", [*[(profile.name, profile.name) for profile in offer.profiles], (CUSTOM, _("Custom"))])
         self.initial.setdefault("group", offer.usual_group)
         self.initial.setdefault("pool", offer.usual_pool)
-        self.initial.setdefault("profile", offer.profiles[0].name if offer.profiles else CUSTOM)
+        self.initial.setdefault("profile", self._usual_profile())
+
+    def _usual_profile(self) -> str:
+        """People rarely need a whole card to work at: an environment starts from the first profile with a share."""
+        names = [profile.name for profile in self.offer.profiles]
+        shares = [profile.name for profile in self.offer.profiles if profile.gpu_slices or profile.gpu_memory_mib]
+        return next(iter(shares if shares and self.kind is Kind.ENVIRONMENT else names), CUSTOM)
 
     def _choices(self, name: str, choices: Sequence[tuple[Any, Any]]) -> None:
         field = self.fields[name]

@@ -162,6 +162,7 @@ def field(bound: BoundField, prefix: str = "", suffix: str = "") -> dict[str, An
     return {
         "bound": bound,
         "control": bound.as_widget(attrs=attrs),
+        "is_demanded": bound.field.required and bound.initial in (None, ""),
         "is_check": is_check,
         "is_radio": is_radio,
         "prefix": prefix,

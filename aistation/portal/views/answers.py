@@ -12,6 +12,7 @@ from aistation.scheduling.dryrun import dry_run
 
 def answer_to(request: Request, form: WorkloadForm) -> HttpResponse:
     """A partial; it is only ever a part of a form's page."""
+    form.fields["name"].required = False  # it changes nothing about the answer
     if not form.is_valid():
         return show(request, "portal/_answer.html", {"is_incomplete": True})
     try:

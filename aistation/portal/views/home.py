@@ -9,6 +9,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from aistation.fleet.selectors import PoolCapacity, list_capacity
+from aistation.portal import units
 from aistation.portal.listing import Row, rows_of
 from aistation.portal.offer import free_text
 from aistation.portal.pages import Request, show, signed_in
@@ -90,8 +91,23 @@ def _quota_card(row: QuotaRow) -> QuotaCard:
         quantity = row.quantities[name]
         if quantity.limit is None and not (name == "gpu_milli" and quantity.used):
             continue
-        of = _("unlimited") if quantity.limit is None else amount(name, quantity.limit)
-        used = amount(name, quantity.used).split(" ")[0] if name != "memory_mib" else amount(name, quantity.used)
-        text = _("%(used)s of %(limit)s") % {"used": used, "limit": of}
+        used = _used_text(name, quantity.used)
+        if quantity.limit is None:
+            text = _("%(used)s, no limit") % {"used": used}
+        else:
+            text = _("%(used)s of %(limit)s") % {"used": used, "limit": _limit_text(name, quantity.limit)}
         gauges.append(Gauge(names[name], quantity.used, quantity.limit, text))
     return QuotaCard(f"{whose % {'group': row.group}} · {place}", gauges)
+
+
+def _limit_text(name: str, limit: int) -> str:
+    """With the unit where the label does not say it."""
+    if name == "memory_mib":
+        return units.memory(limit)
+    return amount(name, limit) if name in ("gpu_milli", "cpu_milli") else str(limit)
+
+
+def _used_text(name: str, used: int) -> str:
+    if name == "memory_mib":
+        return units.memory(used)
+    return units.thousandths(used) if name in ("gpu_milli", "cpu_milli") else str(used)

@@ -1,6 +1,6 @@
 """Addresses of the pages, one noun after the other."""
 
-from django.urls import path
+from django.urls import include, path
 
 from aistation.portal.converters import register
 from aistation.portal.views import environments, home, jobs, profile, queue, session
@@ -31,4 +31,5 @@ urlpatterns = [
     path("profile/password", profile.change_password, name="password"),
     path("profile/tokens", profile.create_token, name="token_create"),
     path("profile/tokens/<int:token_id>/revoke", profile.revoke_token, name="token_revoke"),
+    path("", include("aistation.portal.admin_urls")),
 ]

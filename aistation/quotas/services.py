@@ -11,7 +11,7 @@ from django.db.models.functions import Least
 
 from aistation.audit.services import record
 from aistation.core.dispatch import send_once_on_commit
-from aistation.core.errors import FieldError, InvalidInputError
+from aistation.core.errors import ConflictError, FieldError, InvalidInputError
 from aistation.fleet.models import Pool
 from aistation.quotas.models import COUNTS, GUARANTEED, QUANTITIES, QuotaScope
 from aistation.tenancy.models import Group, User
@@ -99,12 +99,16 @@ def give_back(scopes: Sequence[QuotaScope], charge: Charge) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QuotaChange:
-    """New numbers of one scope. ``limits`` and ``guaranteed`` by quantity, ``counts`` by name; absent = unchanged."""
+    """New numbers of one scope. ``limits`` and ``guaranteed`` by quantity, ``counts`` by name; absent = unchanged.
+
+    ``seen``: the `numbers` that the person looked at; others now are a ConflictError. None: whatever they are.
+    """
 
     pool: Pool | None
     limits: Mapping[str, int | None]
     guaranteed: Mapping[str, int]
     counts: Mapping[str, int | None]
+    seen: Mapping[str, int | None] | None = None
 
 
 @transaction.atomic
@@ -118,6 +122,8 @@ def set_quotas(
         scope, _ = QuotaScope.objects.get_or_create(group=group, user=user, pool=change.pool)
         scope = QuotaScope.objects.select_for_update(no_key=True).get(pk=scope.pk)
         before = numbers(scope)
+        if change.seen is not None and change.seen != before:
+            raise ConflictError("Somebody else has changed these quotas meanwhile. Look at them again.")
         _apply(scope, change)
         scope.save()
         changed.append(scope)
@@ -136,6 +142,27 @@ def set_quotas(
             )
     send_once_on_commit("scheduling.decide")
     return changed
+
+
+@transaction.atomic
+def set_quotas_of_many(
+    *, group: Group, changes: Mapping[int | None, Sequence[QuotaChange]], now: datetime, actor: Actor
+) -> None:
+    """`set_quotas` of a group (key None) and of users in it, by their row ids: all of it, or nothing."""
+    keys = {
+        (group.pk, user, change.pool.pk if change.pool else None) for user, those in changes.items() for change in those
+    }
+    missing = keys - _lock(keys).keys()
+    if missing:
+        rows = [
+            QuotaScope(group_id=group_id, user_id=user, pool_id=pool)
+            for group_id, user, pool in sorted(missing, key=str)
+        ]
+        QuotaScope.objects.bulk_create(rows, ignore_conflicts=True)
+        _lock(keys)  # all in id order before the first write, as all writers do
+    users = User.objects.in_bulk([user for user in changes if user is not None])
+    for user, those in changes.items():
+        set_quotas(group=group, user=None if user is None else users[user], changes=those, now=now, actor=actor)
 
 
 def numbers(scope: QuotaScope) -> dict[str, int | None]:

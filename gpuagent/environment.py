@@ -1,8 +1,14 @@
 """The environment variables of a task: the platform's, which nobody overrules, and the user's. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-from agentapi.v1 import DeviceInfo, TaskSpec
+from agentapi.v1 import DeviceInfo, ErrorCode, TaskSpec
+from gpuagent.runtime.base import TaskError
+
+_LONGEST_STRING: Final = 128 * 1024 - 1  # bytes of one argument or NAME=value; the kernel's limit on pages of 4 KiB
+_LONGEST_TOTAL: Final = 2 * 1024 * 1024 - 64 * 1024  # of all of them with the usual stack limit of 8 MiB
+_POINTER: Final = 9  # bytes that each takes besides its own: a pointer and a NUL
 
 
 def task_environment(spec: TaskSpec, devices: Mapping[str, DeviceInfo]) -> dict[str, str]:
@@ -32,3 +38,11 @@ def split_devices(spec: TaskSpec, devices: Mapping[str, DeviceInfo]) -> tuple[tu
     shares = [(share.uuid, devices[share.uuid].simulated) for share in spec.devices]
     real = tuple(uuid for uuid, is_simulated in shares if not is_simulated)
     return real, tuple(uuid for uuid, is_simulated in shares if is_simulated)
+
+
+def check_fits(command: Sequence[str], env: Mapping[str, str]) -> None:
+    """TaskError BAD_SPEC when the kernel would not take so much. Some engines only notice after the start."""
+    strings = [len(word.encode(errors="surrogateescape")) for word in command]
+    strings += [len(f"{name}={value}".encode(errors="surrogateescape")) for name, value in env.items()]
+    if max(strings, default=0) > _LONGEST_STRING or sum(strings) + _POINTER * len(strings) > _LONGEST_TOTAL:
+        raise TaskError(ErrorCode.BAD_SPEC, "the command and the environment are too long for the kernel")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from agentapi.v1 import ContainerPhase, DeviceInfo, ErrorCode
-from gpuagent.environment import split_devices, task_environment
+from gpuagent.environment import check_fits, split_devices, task_environment
 from gpuagent.folders import bind_folders
 from gpuagent.lifecycle import is_ended
 from gpuagent.reconcile import ContainerState
@@ -135,6 +135,8 @@ class Operations:
         missing = [share.uuid for share in spec.devices if share.uuid not in known]
         if missing:
             raise TaskError(ErrorCode.DEVICE_MISSING, f"this node has no card {', '.join(missing)}")
+        env = task_environment(spec, known)
+        check_fits(spec.command, env)
         self._book.update(task, ContainerPhase.PULLING)
         self._runtime.prepare(spec, task.stop_wanted)
         real, _ = split_devices(spec, known)
@@ -144,7 +146,7 @@ class Operations:
             self._book.update(task, ContainerPhase.STARTING)
             launch = Launch(
                 spec=spec,
-                env=task_environment(spec, known),
+                env=env,
                 folders=bind_folders(self._data_root, spec.mounts, self._folder_owner),
                 real_devices=real,
                 log=self._store.log_path(spec.task_id),

@@ -21,7 +21,7 @@ from gpuagent.runtime import docker_profile as profile
 from gpuagent.runtime.base import Container, Health, Launch, TaskError
 from gpuagent.runtime.docker_engine import Engine, EngineEvents, engine_errors
 from gpuagent.runtime.docker_images import ImageStore
-from gpuagent.runtime.docker_logs import LogPump
+from gpuagent.runtime.docker_logs import LogPump, open_attachment
 from gpuagent.spool import SpoolWriter
 
 log = logging.getLogger(__name__)
@@ -184,7 +184,7 @@ class DockerRuntime:
     def _start_created(self, client: APIClient, container_id: str, launch: Launch) -> None:
         """Attach first, so that no byte is missed, then start."""
         try:
-            attachment = client.attach(container_id, stream=True, stdout=True, stderr=True, logs=False, demux=True)
+            attachment = open_attachment(client, container_id)
             self._add_pump(client, container_id, launch.log, launch.spec.log_limit_bytes, attachment)
             client.start(container_id)
         except APIError as error:
@@ -277,16 +277,19 @@ def _container(facts: Mapping[str, Any]) -> Container | None:
     if profile.LABEL_TASK not in labels:
         return None
     is_ended = _STATES.get(state["Status"]) == ContainerState.EXITED
+    started_at, finished_at = _instant(state["StartedAt"]), _instant(state["FinishedAt"])
+    if is_ended and started_at is not None and finished_at is not None:
+        started_at = min(started_at, finished_at)  # the engine notes the start of a short one after its end
     return Container(
         task_id=labels[profile.LABEL_TASK],
         nonce=labels.get(profile.LABEL_NONCE, ""),
         container_id=facts["Id"],
         state=_STATES.get(state["Status"], ContainerState.RUNNING),
-        started_at=_instant(state["StartedAt"]),
+        started_at=started_at,
         host_port=None if is_ended else _host_port(facts),
         exit_code=state["ExitCode"] if is_ended else None,
         oom_killed=bool(state["OOMKilled"]),
-        finished_at=_instant(state["FinishedAt"]) if is_ended else None,
+        finished_at=finished_at if is_ended else None,
     )
 
 

@@ -1,5 +1,7 @@
 """The connection to one Docker Engine: clients, errors in our words, and what the engine tells by itself."""
 
+import contextlib
+import json
 import logging
 import threading
 import time
@@ -9,6 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import requests
 from docker import APIClient
 from docker.errors import APIError, DockerException
 from docker.utils import kwargs_from_env
@@ -26,7 +29,11 @@ _CALL_TIMEOUT_S: Final = 60
 _QUICK_TIMEOUT_S: Final = 5
 _RECONNECT_S: Final = 0.5
 _CALLERS: Final = 4  # ends that are noted at the same time
-_EVENTS: Final = ["die", "oom", "destroy", "pause", "unpause"]
+_FILTERS: Final = {
+    "type": ["container"],
+    "label": [LABEL_TASK],
+    "event": ["die", "oom", "destroy", "pause", "unpause"],
+}
 _SLACK: Final = timedelta(seconds=15)  # an engine that stops ends its containers some seconds before or after
 
 
@@ -61,6 +68,26 @@ def new_client(timeout_s: int) -> APIClient:
     return APIClient(version="auto", timeout=timeout_s, **kwargs_from_env())
 
 
+def open_stream(client: APIClient, method: str, path: str, **params: str | int) -> requests.Response:
+    """An answer that goes on for as long as there is something to say; ``end_stream`` ends it from any thread.
+
+    The SDK's own streams neither tell stdout from stderr in logs nor let go of their sockets.
+    """
+    response = client.request(
+        method, f"{client.base_url}/v{client.api_version}{path}", params=params, stream=True, timeout=None
+    )
+    if response.status_code != requests.codes.ok:
+        response.close()
+        raise APIError(f"{path} was refused", response=response)
+    return response
+
+
+def end_stream(response: requests.Response) -> None:
+    """Let whoever reads the stream find its end at once."""
+    with contextlib.suppress(OSError, ValueError, RuntimeError):
+        response.raw.shutdown()
+
+
 @contextmanager
 def engine_errors(doing: str) -> Iterator[None]:
     """Turn whatever the SDK raises into a TaskError without details, which may hold a command or variables."""
@@ -86,6 +113,7 @@ class EngineEvents(Loop):
         self._oom_killed: set[str] = set()
         self._outage: tuple[datetime, datetime | None] | None = None
         self._connected = threading.Event()
+        self._stream: requests.Response | None = None
         self.generation = 0
 
     def wait_until_connected(self, timeout_s: float) -> bool:
@@ -112,7 +140,9 @@ class EngineEvents(Loop):
             self.note_alive()
             return _RECONNECT_S
         try:
-            self._follow(client)
+            with open_stream(client, "GET", "/events", filters=json.dumps(_FILTERS)) as events:
+                self._stream = events
+                self._follow(events)
         except (DockerException, RequestException, HTTPError, OSError, ValueError) as error:
             log.debug("the engine's events were lost: %s", type(error).__name__)
         finally:
@@ -125,23 +155,22 @@ class EngineEvents(Loop):
 
     def halt(self) -> None:
         super().halt()
+        if self._stream is not None:
+            end_stream(self._stream)
         self._callers.shutdown(wait=False, cancel_futures=True)
 
-    def _follow(self, client: APIClient) -> None:
-        filters = {"type": "container", "label": LABEL_TASK, "event": _EVENTS}
-        events = client.events(filters=filters, decode=True)
+    def _follow(self, events: requests.Response) -> None:
         if self._outage is not None:
             self._outage = (self._outage[0], _now())
         self._connected.set()
         self._tell(None)
-        for event in events:
+        for line in events.iter_lines(chunk_size=None):
             self.note_alive()
+            event = json.loads(line)
             container_id = event.get("id", "")
             if event.get("status") == "oom":
                 self._oom_killed.add(container_id)
             self._tell(container_id)
-            if self.is_halted:
-                return
 
     def _tell(self, container_id: str | None) -> None:
         if not self.is_halted:

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Make the small image that tests of the Docker runtime run, from this machine's busybox (package busybox-static).
-# Usage: make_busybox.sh [IMAGE:TAG]. Does nothing when the image is there.
+# Usage: busybox.sh [IMAGE:TAG]. Does nothing when the image is there.
 set -euo pipefail
 image=${1:-aistation-test/busybox:1}
 docker image inspect "$image" >/dev/null 2>&1 && exit 0

@@ -10,6 +10,7 @@ from typing import Final
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from aistation.audit.services import record
 from aistation.core.errors import (
@@ -84,7 +85,9 @@ def change_user(
 
     The last active platform admin stays one (ConflictError).
     """
-    user = User.objects.select_for_update(no_key=True).get(pk=user_id)
+    involved = User.objects.filter(Q(pk=user_id) | Q(is_active=True, is_platform_admin=True))
+    locked = {row.pk: row for row in involved.select_for_update(no_key=True).order_by("pk")}
+    user = locked.pop(user_id)
     before = {"is_active": user.is_active, "is_platform_admin": user.is_platform_admin}
     if password is not None:
         errors = _password_errors(password, user)
@@ -93,9 +96,7 @@ def change_user(
         user.set_password(password)
     user.is_active = user.is_active if is_active is None else is_active
     user.is_platform_admin = user.is_platform_admin if is_platform_admin is None else is_platform_admin
-    admins = User.objects.select_for_update(no_key=True).filter(is_active=True, is_platform_admin=True)
-    others = [admin.pk for admin in admins if admin.pk != user.pk]
-    if not others and not (user.is_active and user.is_platform_admin):
+    if not locked and not (user.is_active and user.is_platform_admin):
         raise ConflictError("This is the last platform admin. Make somebody else one first.")
     user.save()
     if not user.is_active:

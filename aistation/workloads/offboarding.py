@@ -25,10 +25,10 @@ def retire_user(*, user: User, now: datetime, actor: Actor) -> None:
 
     Doing it twice changes nothing. Submits under way are waited for: they hold the person's row.
     """
-    User.objects.select_for_update().get(pk=user.pk)
-    _refuse_while_live("user", user.username, user=user)
     if user.is_active or user.is_platform_admin:
         tenancy.change_user(user_id=user.pk, is_active=False, is_platform_admin=False, now=now, actor=actor)
+    User.objects.select_for_update().get(pk=user.pk)  # waits for those who insert rows of this person
+    _refuse_while_live("user", user.username, user=user)
 
 
 @transaction.atomic

@@ -24,8 +24,8 @@ DRY_RUN = "/api/v1/jobs/dry-run"
 EXAMPLES = 3  # of each operation and mode
 REFUSALS = {400, 401, 403, 404, 405, 406, 409, 412, 413, 415, 429}
 VALUES: list[Any] = [
-    None, True, 0, -1, 2**31, 2**63, 10**40, 2.5, 1e308, "", "x" * 300, "\x00", "\ud800", "../../etc", "é\u202e\r\n", [],
-    {}, [None], {"": ""}, {"a": {"b": 1}}, [{"a": 1}], ["x"] * 5000,
+    None, True, 0, -1, 2**31, 2**63, 10**40, 2.5, 1e308, "", "x" * 300, "\x00", "\ud800", "../../etc", "é\u202e\r\n",
+    [], {}, [None], {"": ""}, {"a": {"b": 1}}, [{"a": 1}], ["x"] * 5000,
 ]  # fmt: skip
 BODIES: list[tuple[bytes, str]] = [
     (b"", "application/json"),

@@ -62,7 +62,9 @@ def _fingerprint() -> str:
 def _download(locked: Mapping[str, Mapping[str, str]], work: Path) -> dict[str, Path]:
     """The archive of each package, proven to be the one that was locked."""
     specs = [f"{package}@{entry['version']}" for package, entry in locked.items()]
-    subprocess.run([*_npm(work), "pack", "--loglevel", "error", *specs], cwd=work, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [*_npm(work), "pack", "--loglevel", "error", *specs], cwd=work, check=True, stdout=subprocess.DEVNULL
+    )
     archives = {}
     for package, entry in locked.items():
         archive = work / f"{package.lstrip('@').replace('/', '-')}-{entry['version']}.tgz"

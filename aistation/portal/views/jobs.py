@@ -47,9 +47,9 @@ def new_job(request: Request) -> HttpResponse:
     actor = request.actor
     offer = offer_of(actor, Kind.JOB)
     if request.method == "GET":
-        source = request.GET.get("from")
+        source = request.GET.get("from", "").replace("\x00", "")
         initial = job_again(access_workload(actor, source, Kind.JOB)) if source else {}
-        return _form_page(request, JobForm(offer, initial=initial), new_form_token(), again=source or "")
+        return _form_page(request, JobForm(offer, initial=initial), new_form_token(), again=source)
     form = JobForm(offer, request.POST)
     token = request.POST.get("form_token", "")
     if form.is_valid():

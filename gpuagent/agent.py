@@ -11,6 +11,7 @@ from agentapi.v1 import DeviceInfo, ForeignContainer, Inventory, RuntimeName
 from gpuagent.client import Client
 from gpuagent.config import Config, GpuKind, RuntimeChoice
 from gpuagent.devices.base import DeviceProvider, NoDevices
+from gpuagent.devices.nvml import NvmlDevices, has_nvml
 from gpuagent.devices.sampler import DeviceSampler
 from gpuagent.devices.simulated import SimulatedDevices, simulated_host
 from gpuagent.heartbeat import Heart
@@ -46,7 +47,8 @@ class Agent:
         self._store = Store(config.state_dir)
         self._standing = Standing()
         self._client = Client(config.server)
-        self._sampler = DeviceSampler(_choose_devices(config))
+        self._provider = _choose_devices(config)
+        self._sampler = DeviceSampler(self._provider)
         self._host = _choose_host(config)
         self._runtime = _choose_runtime(config)
         self._probe = RuntimeProbe(self._runtime)
@@ -109,6 +111,7 @@ class Agent:
             thread.halt()
         if self._config.end_processes and isinstance(self._runtime, ProcessRuntime):
             self._runtime.interrupt_all()
+        self._provider.close()
         self._runtime.close()
         os.close(self._lock_fd)
 
@@ -153,6 +156,8 @@ def _choose_devices(config: Config) -> DeviceProvider:
     choice = config.gpus
     if choice.kind == GpuKind.SIMULATED:
         return SimulatedDevices(config.node_name, choice.count, choice.model)
+    if choice.kind == GpuKind.NVML or (choice.kind == GpuKind.AUTO and has_nvml()):
+        return NvmlDevices()
     return NoDevices()
 
 

@@ -1,13 +1,11 @@
 """What every source of devices offers."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
-from agentapi.v1 import DeviceInfo
+from agentapi.v1 import DeviceInfo, Message
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceReading:
+class DeviceReading(Message):
     """All cards at one instant. ``error`` says why none can be read; the node then offers none."""
 
     devices: tuple[DeviceInfo, ...] = ()
@@ -19,9 +17,14 @@ class DeviceProvider(Protocol):
 
     def read(self) -> DeviceReading: ...
 
+    def close(self) -> None: ...
+
 
 class NoDevices:
     """A node without cards."""
 
     def read(self) -> DeviceReading:
         return DeviceReading()
+
+    def close(self) -> None:
+        return None

@@ -42,7 +42,10 @@ class SimulatedDevices:
         self._devices = tuple(_device(node_name, index, MODELS[model]) for index in range(count))
 
     def read(self) -> DeviceReading:
-        return DeviceReading(self._devices)
+        return DeviceReading(devices=self._devices)
+
+    def close(self) -> None:
+        return None
 
 
 def simulated_host(hostname: str) -> HostFigures:

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -32,14 +33,13 @@ from gpuagent.runtime.recipes import Prepared, RecipeBook
 
 _START_TIMEOUT_S: Final = 15.0
 _KILL_TIMEOUT_S: Final = 10.0
+_LOOK_S: Final = 0.01
 _INTERRUPT_GRACE_S: Final = 2
 _INTERRUPTED: Final = "interrupted"  # in a container's folder: it was ended because the node stops
 _EXEC_ERRORS: Final[Mapping[int, ErrorCode]] = {
     errno.ENOENT: ErrorCode.IMAGE_UNFIT,
     errno.EACCES: ErrorCode.IMAGE_UNFIT,
     errno.ENOEXEC: ErrorCode.IMAGE_UNFIT,
-    errno.EBUSY: ErrorCode.RUNTIME,
-    errno.EEXIST: ErrorCode.RUNTIME,
 }
 
 
@@ -82,8 +82,7 @@ class ProcessRuntime:
         folder.mkdir(exist_ok=True, mode=0o700)
         cwd = next((f.source for f in launch.folders if not f.read_only), folder / "work")
         cwd.mkdir(exist_ok=True, mode=0o700)
-        port = _free_port() if spec.port is not None else None
-        _write_labels(folder, spec, port)
+        port = _label(folder, spec)
         request = {
             "directory": str(folder),
             "boot_id": self._boot_id,
@@ -94,6 +93,8 @@ class ProcessRuntime:
             "env": _environment(launch, prepared, cwd, port),
         }
         answer = self._nursery.ask(request)
+        if answer.get("error") in {errno.EBUSY, errno.EEXIST}:  # an earlier agent asked for it already
+            return self._wait_for_start(folder)
         if "error" in answer:
             code = _EXEC_ERRORS.get(answer["error"], ErrorCode.BAD_SPEC)
             raise TaskError(code, f"cannot run {Path(command[0]).name[:100]}: {answer['message']}")
@@ -142,6 +143,15 @@ class ProcessRuntime:
     def remove(self, container_id: str) -> None:
         self.stop(container_id, 0)
         shutil.rmtree(self._containers / container_id, ignore_errors=True)
+
+    def _wait_for_start(self, folder: Path) -> Container:
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            container = self._watched(folder)
+            if container.state != ContainerState.CREATED:
+                return container
+            time.sleep(_LOOK_S)
+        raise TaskError(ErrorCode.RUNTIME, "another supervisor does not get the command started")
 
     def _watched(self, folder: Path) -> Container:
         """Watch the container's supervisor and say how the container is now."""
@@ -258,11 +268,17 @@ def _environment(launch: Launch, prepared: Prepared, cwd: Path, port: int | None
     return {**own, **launch.env, **place}
 
 
-def _write_labels(folder: Path, spec: TaskSpec, port: int | None) -> None:
-    labels = {"task_id": spec.task_id, "nonce": spec.nonce, "workload_id": spec.workload_id, "port": port}
-    temporary = folder / ".labels.json.tmp"
-    temporary.write_text(json.dumps(labels), encoding="utf-8")
-    temporary.replace(folder / "labels.json")
+def _label(folder: Path, spec: TaskSpec) -> int | None:
+    """Write the container's labels, unless an earlier try did, and return the port in them."""
+    labels = _read_json(folder / "labels.json")
+    if labels is None or labels["nonce"] != spec.nonce:
+        port = _free_port() if spec.port is not None else None
+        labels = {"task_id": spec.task_id, "nonce": spec.nonce, "workload_id": spec.workload_id, "port": port}
+        temporary = folder / ".labels.json.tmp"
+        temporary.write_text(json.dumps(labels), encoding="utf-8")
+        temporary.replace(folder / "labels.json")
+    found: int | None = labels["port"]
+    return found
 
 
 def _read_json(path: Path) -> dict[str, Any] | None:

@@ -112,14 +112,14 @@ class ControlPlane:
 
     def enrol(self, request: v1.EnrolRequest) -> v1.EnrolReply:
         if request.join_token != JOIN_TOKEN:
-            raise Refusal(401, "unauthenticated")
+            raise RefusedError(401, "unauthenticated")
         return v1.EnrolReply(node_name=request.node_name, node_token=NODE_TOKEN)
 
     def heartbeat(self, beat: v1.Heartbeat) -> v1.HeartbeatReply:
         with self.lock:
             self.fingerprint = self.fingerprint or beat.fingerprint
             if beat.fingerprint != self.fingerprint:
-                raise Refusal(409, "node_identity_in_use")
+                raise RefusedError(409, "node_identity_in_use")
             self.heartbeats.append((time.monotonic(), beat))
             return v1.HeartbeatReply(interval_s=1, version=self.version)
 
@@ -152,7 +152,7 @@ class ControlPlane:
             return v1.LogReply(stored={c.task_id: len(self.logs[c.task_id]) for c in batch.chunks})
 
 
-class Refusal(Exception):
+class RefusedError(Exception):
     def __init__(self, status: int, code: str) -> None:
         super().__init__(code)
         self.status, self.code = status, code
@@ -233,9 +233,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             if self.path != "/agent/v1/enrol" and self.headers.get("Authorization") != f"Bearer {NODE_TOKEN}":
-                raise Refusal(401, "unauthenticated")
+                raise RefusedError(401, "unauthenticated")
             self._send(200, route(body).model_dump_json().encode())
-        except Refusal as refusal:
+        except RefusedError as refusal:
             self._send(refusal.status, json.dumps({"code": refusal.code, "detail": "no"}).encode())
 
     def _send(self, status: int, body: bytes) -> None:
@@ -249,7 +249,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != f"Bearer {NODE_TOKEN}":
             self._send(403, b"{}")
             return
-        digest = hashlib.sha1((self.headers["Sec-WebSocket-Key"] + _GUID).encode()).digest()
+        digest = hashlib.sha1((self.headers["Sec-WebSocket-Key"] + _GUID).encode(), usedforsecurity=False).digest()
         self.send_response(101)
         self.send_header("Upgrade", "websocket")
         self.send_header("Connection", "Upgrade")

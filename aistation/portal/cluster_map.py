@@ -109,7 +109,7 @@ def _card(device: "Device", slices: int, shares: Sequence[HeldShare]) -> Card:
 
 
 def _segment(device: "Device", share: HeldShare, all_parts: int, *, is_cut: bool) -> Segment:
-    look = "own" if share.is_own else "group" if share.is_visible else "other"
+    look = "own" if share.is_own else "group" if share.is_own_group else "other"
     if share.whole:
         parts, size = all_parts, _("whole card")
     else:
@@ -137,5 +137,5 @@ def _summary(device: "Device", slices: int, taken: int, shares: Sequence[HeldSha
     if slices:
         numbers = {"taken": taken, "all": slices}
         return ngettext("%(taken)s of %(all)s slice taken", "%(taken)s of %(all)s slices taken", slices) % numbers
-    numbers = {"taken": units.memory(device.memory_taken_mib), "all": units.memory(device.memory_mib or 0)}
-    return _("%(taken)s of %(all)s taken") % numbers
+    sizes = {"taken": units.memory(device.memory_taken_mib), "all": units.memory(device.memory_mib or 0)}
+    return _("%(taken)s of %(all)s taken") % sizes

@@ -18,6 +18,7 @@ class HeldShare:
     compute_milli: int
     whole: bool
     is_own: bool = False
+    is_own_group: bool = False
     is_visible: bool = False
     uid: str = ""
     kind: str = ""
@@ -55,6 +56,7 @@ def _share(actor: Actor, row: Mapping[str, object]) -> HeldShare:
     return HeldShare(
         **size,  # type: ignore[arg-type]
         is_own=owner_id == actor.user_id,
+        is_own_group=group_id in actor.roles,
         is_visible=True,
         uid=str(row["work_uid"]),
         kind=str(row["work_kind"]),

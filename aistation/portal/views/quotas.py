@@ -21,6 +21,7 @@ from aistation.tenancy.policy import Action, Actor
 from aistation.tenancy.selectors import access_group, list_groups
 
 if TYPE_CHECKING:
+    from aistation.fleet.models import Pool
     from aistation.tenancy.models import Group
 
 
@@ -65,10 +66,10 @@ def _write(actor: Actor, group: "Group", rows: list[FormRow]) -> None:
     set_quotas_of_many(group=group, changes=changes, now=now(), actor=actor)
 
 
-def _change(row: FormRow, pool: "object | None") -> QuotaChange:
+def _change(row: FormRow, pool: "Pool | None") -> QuotaChange:
     typed = row.typed
     return QuotaChange(
-        pool=pool,  # type: ignore[arg-type]
+        pool=pool,
         limits={name: typed[f"{name}_limit"] for name in QUANTITY_NAMES},
         guaranteed={name: typed[f"{name}_guaranteed"] or 0 for name in GUARANTEED_NAMES},
         counts={name: typed[name] for name in COUNT_NAMES},

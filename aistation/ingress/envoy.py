@@ -16,6 +16,7 @@ PORTAL: Final = "portal"  # the name by which the listener asks for its routes
 WEB: Final = "web"  # the cluster of the portal
 AUTHORIZE_PATH: Final = "/internal/authorize"  # the path that was asked for follows
 SECRET_HEADER: Final = "x-aistation-gateway"  # noqa: S105 - its name
+ENVIRONMENT_HEADER: Final = "x-aistation-environment"  # in the answer: where the request goes
 AUTHORIZATION_FILTER: Final = "envoy.filters.http.ext_authz"
 TYPE: Final = "type.googleapis.com/envoy."
 DRAIN_TIME_S: Final = 1
@@ -32,7 +33,6 @@ ASKED_HEADERS: Final = (
 )
 """What the portal is shown of a request when it is asked whether it may pass; host, method and path always."""
 _OURS: Final = (
-    SECRET_HEADER,
     "forwarded",
     "x-forwarded-host",
     "x-forwarded-port",
@@ -42,7 +42,7 @@ _OURS: Final = (
     "x-real-ip",
     "x-rewrite-url",
 )
-_OUR_PREFIXES: Final = ("x-auth-", "x-envoy-")
+_OUR_PREFIXES: Final = ("x-aistation-", "x-auth-", "x-envoy-")
 """Headers that say where a request comes from, or steer Envoy: nobody outside may set them."""
 _COUNTERS: Final = (
     r"cluster\.[^.]*\.upstream_(rq_(total|time|active|timeout|pending_active|[1-5]xx)|cx_(active|total|connect_fail))"
@@ -50,12 +50,17 @@ _COUNTERS: Final = (
     r"|http\.portal\.(downstream_(rq_(total|active|[1-5]xx)|cx_(active|total))|ext_authz\..*|rds\..*)"
     r"|cluster_manager\.cds\..*|listener_manager\..*|server\.(live|uptime|memory_allocated)"
 )
-_NOT_ANSWERING: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
-<meta http-equiv="refresh" content="2"><title>Starting</title>
-<style>body{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:20vh auto;padding:0 1rem}</style></head>
-<body><h1>This environment does not answer yet</h1>
-<p>It is starting, or busy. This page tries again every two seconds.</p></body></html>
+_PAGE: Final = """<!doctype html><html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="refresh" content="2"><title>{title}</title>
+<style>body{{font:1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:20vh auto;padding:0 1rem}}</style></head>
+<body><h1>{title}</h1><p>{text}</p></body></html>
 """
+_AWAY: Final = "It was stopped, or it has only just started. This page tries again every two seconds."
+_SILENT: Final = "It is starting, or busy. This page tries again every two seconds."
+_AWAY_PROBLEM: Final = (
+    '{"type": "about:blank", "title": "Not found", "status": 404, "code": "environment_not_running",'
+    ' "detail": "This environment is not running."}\n'
+)
 
 
 def gateway_secret(secret_key: str) -> str:
@@ -171,7 +176,7 @@ def _connection_manager(watched: Path, secret: str, trusted_proxies: int) -> dic
                 },
             }
         ],
-        "local_reply_config": {"mappers": [_friendly_failure()]},
+        "local_reply_config": {"mappers": _local_replies()},
         "http_filters": [
             _authorization(secret),
             {
@@ -197,43 +202,47 @@ def _authorization(secret: str) -> dict[str, Any]:
                 "path_prefix": AUTHORIZE_PATH,
                 "authorization_request": {"headers_to_add": [{"key": SECRET_HEADER, "value": secret}]},
                 "authorization_response": {
-                    "allowed_upstream_headers": {"patterns": [{"exact": "authorization"}, {"exact": "cookie"}]}
+                    "allowed_upstream_headers": {
+                        "patterns": [{"exact": name} for name in ("authorization", "cookie", ENVIRONMENT_HEADER)]
+                    }
                 },
             },
+            "clear_route_cache": True,  # the answer names the cluster
         },
     }
 
 
-def _friendly_failure() -> dict[str, Any]:
-    """A person whose environment does not listen yet gets a page that tries again; programs get the bare 503."""
+def _local_replies() -> list[dict[str, Any]]:
+    """What Envoy answers for an environment that cannot be reached: pages that try again, and words for programs."""
+    for_people = {"header_filter": {"header": {"name": "accept", "string_match": {"contains": "text/html"}}}}
+    is_away = {"response_flag_filter": {"flags": ["NC"]}}
+    is_silent = {"response_flag_filter": {"flags": ["UF", "UC", "UH"]}}
+    return [
+        _local_reply([is_away, for_people], _page("This environment is not running", _AWAY), "text/html"),
+        _local_reply([is_away], _AWAY_PROBLEM, "application/problem+json"),
+        _local_reply([is_silent, for_people], _page("This environment does not answer yet", _SILENT), "text/html"),
+    ]
+
+
+def _local_reply(filters: list[dict[str, Any]], body: str, content_type: str) -> dict[str, Any]:
     return {
-        "filter": {
-            "and_filter": {
-                "filters": [
-                    {
-                        "status_code_filter": {
-                            "comparison": {
-                                "op": "EQ",
-                                "value": {"default_value": 503, "runtime_key": "aistation.not_answering"},
-                            }
-                        }
-                    },
-                    {
-                        "header_filter": {
-                            "header": {"name": "accept", "string_match": {"contains": "text/html"}},
-                        }
-                    },
-                    {"response_flag_filter": {"flags": ["UF", "UC", "UH", "NC"]}},
-                ]
-            }
-        },
-        "body": {"inline_string": _NOT_ANSWERING},
+        "filter": {"and_filter": {"filters": filters}} if len(filters) > 1 else filters[0],
+        "body": {"inline_string": body},
         "body_format_override": {
             "text_format_source": {"inline_string": "%LOCAL_REPLY_BODY%"},
-            "content_type": "text/html; charset=UTF-8",
+            "content_type": content_type,
         },
     }
+
+
+def _page(title: str, text: str) -> str:
+    return _PAGE.format(title=title, text=text)
 
 
 def _file(directory: Path, name: str) -> dict[str, Any]:
-    return {"path_config_source": {"path": str(directory / name)}, "resource_api_version": "V3"}
+    return {"path_config_source": {"path": str(path_of(directory, name))}, "resource_api_version": "V3"}
+
+
+def path_of(directory: Path, name: str) -> Path:
+    """Each watched file is alone in its folder: of what Envoy has not yet noticed, the kernel then tells it once."""
+    return directory / name.partition(".")[0] / name

@@ -1,23 +1,25 @@
-"""The files that Envoy watches. Replaced whole by renaming, in an order in which nothing is named before it exists."""
+"""The files that Envoy watches. Each is replaced whole, by renaming."""
 
 import fcntl
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from aistation.ingress.routes import ORDER, Files, Names, files, with_leaving
+from aistation.ingress.envoy import path_of
+from aistation.ingress.routes import ORDER, Files, Names, files
 
-_UNREADABLE: tuple[int, list[dict[str, Any]] | None] = (0, None)
+_HEAD: Final = re.compile(r'\{"version_info": "(\d+)", "resources": ')
 
 
 def prepare(directory: Path, names: Names) -> None:
     """Put in place what Envoy needs to start: where a file is missing, one that leads to the portal only."""
     with _alone_in(directory):
         for name, resources in files((), names).items():
-            if not (directory / name).exists():
-                _replace(directory / name, 0, resources)
+            if not path_of(directory, name).exists():
+                _replace(directory, name, 0, json.dumps(resources))
 
 
 def replace(directory: Path, wanted: Files, version: int) -> bool:
@@ -26,17 +28,15 @@ def replace(directory: Path, wanted: Files, version: int) -> bool:
     True when something was written. What is older than the files, or says the same, changes nothing. A file that
     cannot be read counts as missing.
     """
+    texts = {name: json.dumps(wanted[name]) for name in ORDER}
     with _alone_in(directory):
-        found = {name: _read(directory / name) for name in ORDER}
-        if any(present > version for present, _ in found.values()):
+        present = {name: _read(path_of(directory, name)) for name in ORDER}
+        if any(found > version for found, _ in present.values()):
             return False
-        present = {name: resources for name, (_, resources) in found.items() if resources is not None}
-        written = False
-        for name, resources in with_leaving(wanted, present).items():
-            if present.get(name) != list(resources):
-                _replace(directory / name, version, resources)
-                written = True
-        return written
+        changed = [name for name in ORDER if present[name][1] != texts[name]]
+        for name in changed:
+            _replace(directory, name, version, texts[name])
+    return bool(changed)
 
 
 @contextmanager
@@ -48,15 +48,18 @@ def _alone_in(directory: Path) -> Iterator[None]:
         yield
 
 
-def _read(path: Path) -> tuple[int, list[dict[str, Any]] | None]:
+def _read(path: Path) -> tuple[int, str]:
+    """The version of a file and the text of its resources; (0, "") when it is not one of ours."""
     try:
-        content = json.loads(path.read_bytes())
-        return int(content["version_info"]), list(content["resources"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return _UNREADABLE
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError):
+        return 0, ""
+    head = _HEAD.match(text)
+    return (int(head[1]), text[head.end() : -1]) if head and text.endswith("}") else (0, "")
 
 
-def _replace(path: Path, version: int, resources: Sequence[dict[str, Any]]) -> None:
-    unfinished = path.with_name(path.name + ".new")
-    unfinished.write_text(json.dumps({"version_info": str(version), "resources": resources}))
-    unfinished.rename(path)
+def _replace(directory: Path, name: str, version: int, resources: str) -> None:
+    unfinished = directory / f"{name}.new"  # outside the watched folder
+    unfinished.write_text(f'{{"version_info": "{version}", "resources": {resources}}}')
+    path_of(directory, name).parent.mkdir(exist_ok=True)
+    unfinished.rename(path_of(directory, name))

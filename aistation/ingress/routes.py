@@ -1,14 +1,15 @@
 """Envoy's changing part. Pure: environments in, the content of three files out.
 
 =============  ====================================================================================
+``lds.json``   for each environment a gate ``<uid>.<generation>``, an inner listener
 ``cds.json``   for each environment a cluster named like it, and one ``<uid>.node``: its container
-``lds.json``   for each environment a gate ``<uid>.<generation>``, an inner listener between the two
-``rds.json``   host names
+``rds.json``   host names; the same whatever runs
 =============  ====================================================================================
 
-An environment's requests go host name -> cluster -> gate -> node. The gate is there to be taken away: Envoy closes
-what runs through a removed listener, WebSockets too, and nothing else does that. A new generation is a new gate, so
-raising it cuts an environment's open connections, and only those.
+An environment's request goes to the portal's question first, whose answer names the cluster; then cluster -> gate ->
+node. The gate is there to be taken away: Envoy closes what runs through a removed listener, WebSockets too, and
+nothing else does that. A new generation is a new gate, so raising it cuts an environment's open connections, and only
+those.
 """
 
 import ipaddress
@@ -16,14 +17,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from aistation.ingress.envoy import AUTHORIZATION_FILTER, PORTAL, TYPE, WEB, http_options
+from aistation.ingress.envoy import AUTHORIZATION_FILTER, ENVIRONMENT_HEADER, PORTAL, TYPE, WEB, http_options
 
 Resource = dict[str, Any]
 Files = Mapping[str, Sequence[Resource]]
 
 OWN_PATHS: Final = "/.aistation"  # on each environment's host: ours, not the container's
-CLOSED_PATH: Final = f"{OWN_PATHS}/closed"
-ORDER: Final = ("cds.json", "lds.json", "rds.json")  # what is named comes before what names it
+ORDER: Final = ("lds.json", "cds.json", "rds.json")  # a gate is there before its cluster leads to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,57 +48,22 @@ def files(routes: Iterable[Route], names: Names) -> Files:
     """The resources of each file for exactly these environments."""
     ordered = sorted(routes, key=lambda route: route.uid)
     return {
-        "cds.json": [cluster for route in ordered for cluster in clusters(route)],
         "lds.json": [gate(route) for route in ordered],
-        "rds.json": [route_configuration(ordered, names)],
+        "cds.json": [cluster for route in ordered for cluster in clusters(route)],
+        "rds.json": [route_configuration(names)],
     }
-
-
-def with_leaving(wanted: Files, present: Files) -> Files:
-    """``wanted``, with the clusters and gates that the present host names still lead to.
-
-    Host names go first; one write later nothing leads to the rest and it goes too. So no request meets a host name
-    whose cluster is gone.
-    """
-    staying = {cluster["name"] for cluster in wanted["cds.json"]}
-    leaving = {
-        host["name"]
-        for configuration in present.get("rds.json", ())
-        for host in configuration.get("virtual_hosts", ())
-        if host["name"] not in staying
-    }
-    return {
-        **wanted,
-        "cds.json": [*wanted["cds.json"], *_of(leaving, present.get("cds.json", ()))],
-        "lds.json": [*wanted["lds.json"], *_of(leaving, present.get("lds.json", ()))],
-    }
-
-
-def _of(uids: Collection[str], resources: Iterable[Resource]) -> list[Resource]:
-    return [resource for resource in resources if resource["name"].partition(".")[0] in uids]
 
 
 def clusters(route: Route) -> tuple[Resource, Resource]:
     """The environment as a service of ours, which is counted under its name; and its container on the node."""
     through_gate = {"server_listener_name": _gate_name(route), "endpoint_id": route.uid}
     service = _cluster(route.uid, {"envoy_internal_address": through_gate}) | {
-        "transport_socket": {
-            "name": "envoy.transport_sockets.internal_upstream",
-            "typed_config": {
-                "@type": f"{TYPE}extensions.transport_sockets.internal_upstream.v3.InternalUpstreamTransport",
-                "transport_socket": {
-                    "name": "envoy.transport_sockets.raw_buffer",
-                    "typed_config": {"@type": f"{TYPE}extensions.transport_sockets.raw_buffer.v3.RawBuffer"},
-                },
-            },
-        },
-        "typed_extension_protocol_options": http_options(idle_timeout="4s"),
+        "typed_extension_protocol_options": http_options(idle_timeout="4s"),  # many servers close idle ones after 5 s
     }
     node = _cluster(_node_name(route), {"socket_address": {"address": route.address, "port_value": route.port}}) | {
-        "type": "STATIC" if _is_ip(route.address) else "STRICT_DNS",
-        "upstream_connection_options": {"tcp_keepalive": {"keepalive_time": 60, "keepalive_interval": 20}},
+        "upstream_connection_options": {"tcp_keepalive": {"keepalive_time": 60}}
     }
-    return service, node
+    return service, node if _is_ip(route.address) else node | {"type": "STRICT_DNS"}
 
 
 def gate(route: Route) -> Resource:
@@ -125,16 +90,15 @@ def gate(route: Route) -> Resource:
     }
 
 
-def route_configuration(routes: Sequence[Route], names: Names) -> Resource:
-    """All host names: running environments, their domain for those that do not run, the portal for every other."""
+def route_configuration(names: Names) -> Resource:
+    """Below the domain of environments the portal decides who goes where; every other host name is the portal's."""
     return {
         "@type": f"{TYPE}config.route.v3.RouteConfiguration",
         "name": PORTAL,
         "ignore_port_in_host_matching": True,
         "request_headers_to_remove": ["x-envoy-external-address"],  # said in X-Forwarded-For already
         "virtual_hosts": [
-            *(_environment_host(route, names.domain) for route in routes),
-            {"name": "closed", "domains": [f"*.{names.domain}"], "routes": [_own_paths_route(), _closed_route()]},
+            {"name": "environments", "domains": [f"*.{names.domain}"], "routes": [_environment_route()]},
             {
                 "name": PORTAL,
                 "domains": ["*", *sorted(name for name in set(names.portal) if name != "*")],
@@ -144,28 +108,28 @@ def route_configuration(routes: Sequence[Route], names: Names) -> Resource:
     }
 
 
-def _environment_host(route: Route, domain: str) -> Resource:
+def _environment_route() -> Resource:
+    """An environment without a cluster does not run, or only just does: for its visitors it is not found."""
+    action = {
+        "cluster_header": ENVIRONMENT_HEADER,
+        "cluster_not_found_response_code": "NOT_FOUND",
+        **_patient("connect-failure,refused-stream"),
+    }
     return {
-        "name": route.uid,
-        "domains": [f"{route.uid}.{domain}"],
-        "routes": [
-            _own_paths_route(),
-            {"match": {"prefix": "/"}, "route": _to(route.uid)},
-        ],
+        "match": {"prefix": "/"},
+        "route": action,
+        "request_headers_to_remove": [ENVIRONMENT_HEADER],
     }
 
 
-def _own_paths_route() -> Resource:
-    return {"match": {"path_separated_prefix": OWN_PATHS}, "route": _to_web(), **_unasked()}
-
-
-def _closed_route() -> Resource:
-    rewrite = {"pattern": {"regex": "^/.*$"}, "substitution": CLOSED_PATH}
-    return {"match": {"prefix": "/"}, "route": {**_to_web(), "regex_rewrite": rewrite}, **_unasked()}
-
-
 def _portal_route() -> Resource:
-    return {"match": {"prefix": "/"}, "route": _to_web(), **_unasked()}
+    action = {"cluster": WEB, **_patient("connect-failure,refused-stream,reset-before-request")}
+    return {"match": {"prefix": "/"}, "route": action, **_unasked()}
+
+
+def _patient(retry_on: str) -> Resource:
+    """Logs are followed for hours and notebooks run longer, so nothing ends for having taken its time."""
+    return {"timeout": "0s", "retry_policy": {"retry_on": retry_on, "num_retries": 3}}
 
 
 def _refuse(prefix: str) -> Resource:
@@ -179,24 +143,11 @@ def _unasked() -> Resource:
     return {"typed_per_filter_config": {AUTHORIZATION_FILTER: disabled}}
 
 
-def _to_web() -> Resource:
-    return _to(WEB)
-
-
-def _to(cluster: str) -> Resource:
-    return {
-        "cluster": cluster,
-        "timeout": "0s",  # logs are followed for hours, notebooks run longer
-        "retry_policy": {"retry_on": "connect-failure,refused-stream,reset-before-request", "num_retries": 3},
-    }
-
-
 def _cluster(name: str, address: Resource) -> Resource:
+    """A static cluster of one address."""
     return {
         "@type": f"{TYPE}config.cluster.v3.Cluster",
         "name": name,
-        "type": "STATIC",
-        "connect_timeout": "5s",
         "load_assignment": {
             "cluster_name": name,
             "endpoints": [{"lb_endpoints": [{"endpoint": {"address": address}}]}],

@@ -1,8 +1,8 @@
 """The gateway's questions, and a person's way into an environment.
 
 A browser that comes to an environment's host without a pass goes to the portal (`open_environment`), which knows the
-person, and comes back with a code (`enter`) that becomes a cookie of that host only. From then on Envoy asks
-(`authorize`) before each request, and adds the container's own token.
+person, and comes back with a code that becomes a cookie of that host only. Before each request to such a host Envoy
+asks (`authorize`); the answer to one that may pass names the environment and adds the container's own token.
 """
 
 from typing import Final
@@ -21,13 +21,20 @@ from aistation.core.errors import DomainError, ForbiddenError, NotFoundError, Un
 from aistation.core.problems import problem_response
 from aistation.environments.addresses import url_of
 from aistation.ingress import hosts, selectors, services
-from aistation.ingress.envoy import ASKED_HEADERS, AUTHORIZE_PATH, SECRET_HEADER, gateway_secret
+from aistation.ingress.envoy import (
+    ASKED_HEADERS,
+    AUTHORIZE_PATH,
+    ENVIRONMENT_HEADER,
+    SECRET_HEADER,
+    gateway_secret,
+)
 from aistation.ingress.gate import Asked, Recent, cookies_without
 from aistation.ingress.routes import OWN_PATHS
 from aistation.tenancy.policy import Action, Actor
 from aistation.workloads import selectors as workloads
 from aistation.workloads.lifecycle import Kind, State
 
+_ENTER: Final = "/enter"
 _recent: Final[Recent[tuple[str, str], selectors.Entry]] = Recent(lasts_s=2, size=10_000)
 
 
@@ -39,12 +46,18 @@ class NotRunningError(DomainError):
 @csrf_exempt
 @never_cache
 def authorize(request: HttpRequest) -> HttpResponse:
-    """200, with the container's token, or the answer that the browser gets instead. Only the gateway may ask."""
+    """200 with the container's token, or the answer that the browser gets instead. Only the gateway may ask.
+
+    To one who may not enter, a stopped environment and one that never was answer like one that runs.
+    """
     if not constant_time_compare(request.headers.get(SECRET_HEADER, ""), gateway_secret(settings.SECRET_KEY)):
-        raise Http404
+        raise NotFoundError
     uid = hosts.uid_of(request)
     if uid is None:
-        raise Http404
+        raise NotFoundError
+    path = request.path.removeprefix(AUTHORIZE_PATH)
+    if path == OWN_PATHS or path.startswith(f"{OWN_PATHS}/"):
+        return _own_page(request, uid, path.removeprefix(OWN_PATHS))
     asked = _asked(request)
     cookie = request.COOKIES.get(hosts.cookie_name(), "")
     entry = _entry(cookie, uid) if cookie else None
@@ -54,7 +67,7 @@ def authorize(request: HttpRequest) -> HttpResponse:
         return _closed_page(request, uid)
     if not asked.is_from_own_page:
         return problem_response(ForbiddenError("A page of another origin cannot use this environment."))
-    return _passed(request, entry)
+    return _passed(request, uid, entry)
 
 
 @require_safe
@@ -81,16 +94,18 @@ def open_environment(request: HttpRequest, uid: str) -> HttpResponse:
         next_path=hosts.local_path(request.GET.get("next")),
         now=now(),
     )
-    return HttpResponseRedirect(f"{url_of(uid).rstrip('/')}{OWN_PATHS}/enter?{urlencode({'code': code})}")
+    return HttpResponseRedirect(f"{url_of(uid).rstrip('/')}{OWN_PATHS}{_ENTER}?{urlencode({'code': code})}")
 
 
-@require_safe
-@never_cache
-def enter(request: HttpRequest) -> HttpResponse:
-    """On the environment's host: trade the code for the cookie, and go where the person wanted to."""
-    uid = hosts.uid_of(request)
-    if uid is None:
-        raise Http404
+def _own_page(request: HttpRequest, uid: str, path: str) -> HttpResponse:
+    """Pages of ours on an environment's host."""
+    if path != _ENTER or request.method != "GET":
+        raise NotFoundError
+    return _enter(request, uid)
+
+
+def _enter(request: HttpRequest, uid: str) -> HttpResponse:
+    """Trade the code for the cookie of this host, and go where the person wanted to."""
     try:
         redeemed = services.redeem(code=request.GET.get("code", ""), uid=uid, now=now())
     except NotFoundError:
@@ -105,16 +120,6 @@ def enter(request: HttpRequest) -> HttpResponse:
         samesite="Lax",
     )
     return response
-
-
-@csrf_exempt
-@never_cache
-def closed(request: HttpRequest) -> HttpResponse:
-    """On a host name behind which nothing runs. Nothing is started by asking (B023)."""
-    uid = hosts.uid_of(request)
-    if uid is None:
-        raise Http404
-    return _closed_page(request, uid)
 
 
 def _asked(request: HttpRequest) -> Asked:
@@ -135,8 +140,9 @@ def _entry(cookie: str, uid: str) -> selectors.Entry | None:
     return entry
 
 
-def _passed(request: HttpRequest, entry: selectors.Entry) -> HttpResponse:
+def _passed(request: HttpRequest, uid: str, entry: selectors.Entry) -> HttpResponse:
     response = HttpResponse()
+    response[ENVIRONMENT_HEADER] = uid
     if entry.access_token:
         response["Authorization"] = f"token {entry.access_token}"
     kept = cookies_without(
@@ -156,6 +162,7 @@ def _send_to_portal(request: HttpRequest, uid: str, asked: Asked) -> HttpRespons
 
 
 def _closed_page(request: HttpRequest, uid: str) -> HttpResponse:
+    """For who may enter an environment that does not run. Nothing is started by asking (B023)."""
     if "text/html" not in request.headers.get("accept", ""):
         return problem_response(NotRunningError("This environment is not running. Start it in the portal."))
     return render(request, "ingress/closed.html", {"page": settings.PORTAL_URL + _page_of(uid)}, status=404)

@@ -17,6 +17,7 @@ from aistation.core.clock import now
 from aistation.core.errors import NotFoundError
 from aistation.fleet.models import Node
 from aistation.ingress import files, selectors, services
+from aistation.ingress.envoy import path_of
 from aistation.ingress.models import Pass
 from aistation.ingress.publish import write_routes
 from aistation.ingress.tasks import write_routes_task
@@ -177,8 +178,7 @@ class TestPublication:
         self, environment: Workload, files_directory: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         write_routes_task()
-        hosts = json.loads((files_directory / "rds.json").read_text())["resources"][0]["virtual_hosts"]
-        assert hosts[0]["domains"] == [f"{environment.uid}.localhost"]
+        assert _gates(files_directory) == [f"{environment.uid}.0"]
         call_command("write_routes")
         assert capsys.readouterr().out == "up to date\n"
 
@@ -204,8 +204,7 @@ class TestPublication:
                 write_routes(now())
 
         assert _at_once(4, change_and_write) == 4
-        hosts = json.loads((files_directory / "rds.json").read_text())["resources"][0]["virtual_hosts"]
-        assert len([host for host in hosts if host["name"].startswith("env-")]) == 12
+        assert len(_gates(files_directory)) == 12
 
     def test_a_writer_that_was_held_up_gives_way(
         self, environment: Workload, place: Neighbourhood, files_directory: Path, monkeypatch: pytest.MonkeyPatch
@@ -220,7 +219,11 @@ class TestPublication:
 
         monkeypatch.setattr(files, "replace", held_up)
         assert not write_routes(now())
-        assert len(json.loads((files_directory / "lds.json").read_text())["resources"]) == 2
+        assert len(_gates(files_directory)) == 2
+
+
+def _gates(directory: Path) -> list[str]:
+    return [gate["name"] for gate in json.loads(path_of(directory, "lds.json").read_text())["resources"]]
 
 
 def _at_once(count: int, work: Callable[[], object], losing: type[Exception] | None = None) -> int:

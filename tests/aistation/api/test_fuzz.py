@@ -87,6 +87,7 @@ def send(stage: "Stage", method: str, path: str, body: Any = None, role: str = "
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_random_requests_from_the_document_never_end_in_a_server_error(stage: "Stage") -> None:
     """Right and wrong ones of every operation, to ids that exist and to made-up ones."""
     schema = schemathesis.openapi.from_dict(stage.callers["owner"].get("/api/schema/"))
@@ -136,6 +137,7 @@ def send_case(stage: "Stage", case: Any) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_one_odd_value_in_an_otherwise_right_body_is_refused_or_taken(stage: "Stage") -> None:
     """Every field of every body, one after the other."""
     count = 0
@@ -180,6 +182,7 @@ def test_odd_headers_and_parameters_are_refused_or_ignored(stage: "Stage") -> No
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.django_db(transaction=True)
 def test_a_dry_run_takes_any_body_too() -> None:
     from tests.factories.stage import a_stage  # noqa: PLC0415

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from django.http import HttpResponse
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from aistation.audit.selectors import list_events
@@ -71,5 +72,7 @@ def _text(values: Mapping[str, Any], name: str) -> str | None:
     if name not in values:
         return None
     value = values[name]
+    if value is None:
+        return _("none")
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

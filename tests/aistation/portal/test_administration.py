@@ -224,7 +224,7 @@ class TestAudit:
     def test_only_what_differs_is_told(self) -> None:
         told = changes_of({"a": 1, "b": [1], "c": "x"}, {"a": 1, "b": [2], "d": None})
         assert [(one.name, one.before, one.after) for one in told] == [
-            ("b", "[1]", "[2]"), ("c", "x", None), ("d", None, "null")
+            ("b", "[1]", "[2]"), ("c", "x", None), ("d", None, "none")
         ]  # fmt: skip
 
     def test_a_key_that_is_none_is_no_error(self, root: Client) -> None:

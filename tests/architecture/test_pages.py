@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from django.db import transaction
 from django.test import Client
-from django.urls import URLPattern, URLResolver, get_resolver
+from django.urls import URLResolver, get_resolver
 
 from tests.architecture.page_table import PAGES
 from tests.architecture.route_table import COLUMNS
@@ -30,9 +30,7 @@ def portal_routes(resolver: URLResolver | None = None, before: str = "/") -> Ite
         path = before + str(pattern.pattern).removeprefix("^")
         if isinstance(pattern, URLResolver):
             yield from portal_routes(pattern, path)
-        elif isinstance(pattern, URLPattern) and (
-            pattern.callback.__module__.startswith("aistation.portal.") or path.endswith("/open")
-        ):
+        elif pattern.callback.__module__.startswith("aistation.portal.") or path.endswith("/open"):
             yield PARAMETER.sub(r"{\1}", path)
 
 

@@ -18,7 +18,7 @@ _EXIT_CANNOT_START: Final = 2
 
 def main(arguments: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("websockets").setLevel(logging.WARNING)
+    logging.getLogger("websockets").setLevel(logging.CRITICAL)  # wake.py says what matters
     try:
         agent = Agent(_config(arguments))
     except (StateDirInUseError, StoreVersionError, ValueError, OSError) as error:

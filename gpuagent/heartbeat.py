@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 2.0
 _REFUSED_RETRY_S: Final = 15.0
+_ENROL_RETRY_S: Final = 5.0
 _LONGEST_INTERVAL_S: Final = 30
 
 
@@ -113,6 +114,7 @@ class Heart(Loop):
             return 0.0
         elif error.code == UNAUTHENTICATED:
             log.error("the server refuses this node: %s. It needs a new join token in %s", error, self._me.token_file)
+            return _REFUSED_RETRY_S if self._client.node_token else _ENROL_RETRY_S
         elif error.code == PROTOCOL_UNSUPPORTED:
             log.error("this agent is too old or too new for the server, update it: %s", error)
         else:

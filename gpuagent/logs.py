@@ -66,12 +66,11 @@ class LogShipper(Loop):
             self._shipments.pop(task_id).reader.close()
         for task_id, task in tasks.items():
             if task_id not in self._shipments:
-                cursor = self._store.cursor(task_id)
                 try:
-                    reader = SpoolReader(self._store.log_path(task_id), cursor.position, cursor.offset)
+                    reader = self._store.open_log(task_id)
                 except FileNotFoundError:
                     continue  # cleared away since the look at the book
-                self._shipments[task_id] = _Shipment(task, reader, cursor.offset)
+                self._shipments[task_id] = _Shipment(task, reader, reader.offset)
         return list(self._shipments.values())
 
     def _collect(self, shipments: list[_Shipment]) -> list[LogChunk]:
@@ -107,7 +106,7 @@ class LogShipper(Loop):
             shipment.stored = stored[task_id]
             if shipment.stored != shipment.reader.offset:
                 shipment.reader.seek(shipment.stored)
-            self._store.save_cursor(task_id, Cursor(shipment.reader.position, shipment.reader.frame_offset))
+            self._store.save_cursor(task_id, _place(shipment.reader))
         return moved
 
     def _fail(self, chunks: list[LogChunk], error: ServerError) -> float:
@@ -126,6 +125,10 @@ class LogShipper(Loop):
         is_shipped = total is not None and shipment.stored >= total
         if is_ended(task.phase) and (shipment.is_refused or is_shipped):
             self._book.note_log_stored(task)
+
+
+def _place(reader: SpoolReader) -> Cursor:
+    return Cursor(reader.position, reader.frame_offset, reader.is_truncated)
 
 
 def _chunk(task: Task, stream: int, offset: int, data: bytes) -> LogChunk:

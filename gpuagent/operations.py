@@ -12,7 +12,6 @@ from gpuagent.folders import bind_folders
 from gpuagent.lifecycle import is_ended
 from gpuagent.reconcile import ContainerState
 from gpuagent.runtime.base import CancelledError, Container, ContainerRuntime, Launch, TaskError
-from gpuagent.spool import SpoolReader
 from gpuagent.store import Store
 from gpuagent.tasks import LOG_HOLD_S, Task, TaskBook
 
@@ -178,8 +177,7 @@ class Operations:
     def _log_facts(self, task: Task) -> dict[str, object]:
         """How long the log is in the end, and whether it lost its rest."""
         try:
-            cursor = self._store.cursor(task.spec.task_id)
-            reader = SpoolReader(self._store.log_path(task.spec.task_id), cursor.position, cursor.offset)
+            reader = self._store.open_log(task.spec.task_id)
         except OSError:
             return {"log_bytes": 0}
         reader.skip_to_end()

@@ -142,6 +142,7 @@ class SpoolReader:
         """Go to a log offset, or to the end when there are fewer bytes. Goes backwards by starting over."""
         if offset < self.offset:
             self.position = self.offset = self._inside = 0
+            self.is_truncated = False
             self.stream_sizes.clear()
         while self.offset < offset and self.read(min(offset - self.offset, 1024 * 1024)):
             pass

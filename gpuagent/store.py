@@ -18,6 +18,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from agentapi.v1 import TaskReport, TaskSpec
+from gpuagent.spool import SpoolReader
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +40,12 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a log has been stored by the server: a place in the spool file and its log offset."""
+    """How far a log has been stored by the server: a place in the spool file, its log offset, and whether the mark
+    of a log that reached its limit lies before it."""
 
     position: int = 0
     offset: int = 0
+    is_truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,13 @@ class Store:
             return Cursor(**json.loads((self._tasks / task_id / "cursor.json").read_bytes()))
         except (OSError, ValueError, TypeError):
             return Cursor()
+
+    def open_log(self, task_id: str) -> SpoolReader:
+        """A reader of the task's log, at its cursor. OSError when the task has been removed."""
+        cursor = self.cursor(task_id)
+        reader = SpoolReader(self.log_path(task_id), cursor.position, cursor.offset)
+        reader.is_truncated = cursor.is_truncated
+        return reader
 
     def save_cursor(self, task_id: str, cursor: Cursor) -> None:
         """Keep the cursor of a task; nothing when the task has been removed meanwhile."""

@@ -97,6 +97,7 @@ class ProcessRuntime:
             return self._wait_for_start(folder)
         if "error" in answer:
             code = _EXEC_ERRORS.get(answer["error"], ErrorCode.BAD_SPEC)
+            shutil.rmtree(folder, ignore_errors=True)
             raise TaskError(code, f"cannot run {Path(command[0]).name[:100]}: {answer['message']}")
         return self._watched(folder)
 

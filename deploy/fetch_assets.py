@@ -6,6 +6,7 @@ PATH, else Node from a pinned wheel in a temporary environment. Does nothing whe
 """
 
 import base64
+import gzip
 import hashlib
 import json
 import os
@@ -48,7 +49,8 @@ def main() -> None:
         archives = _download({p: packages[f"node_modules/{p}"] for p in (*FILES, ICON_PACKAGE)}, work)
         made = {Path(file).name: _plain(data) for p, names in FILES.items() for file, data in _read(archives[p], names)}
         made["icons.svg"] = _sprite(archives[ICON_PACKAGE])
-    _replace(TARGET, {**made, stamp.name: wanted.encode()})
+    small = {f"{name}.gz": gzip.compress(data, mtime=0) for name, data in made.items()}  # the server sends these
+    _replace(TARGET, {**made, **small, stamp.name: wanted.encode()})
     print(f"assets: {len(made)} files, {sum(map(len, made.values())) // 1024} KiB in {TARGET.relative_to(ROOT)}")
 
 

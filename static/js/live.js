@@ -48,6 +48,7 @@
       const message = JSON.parse(event.data);
       if (message.subscribed) {
         tries = 0;
+        document.body.dataset.live = "yes";
         stopPolling();
         if (wasOpen) tellAll();
         wasOpen = true;
@@ -55,6 +56,7 @@
     });
     socket.addEventListener("close", (event) => {
       socket = null;
+      document.body.dataset.live = "no";
       if (event.code === 4401) { location.reload(); return; }
       wasOpen = true;
       tries += 1;

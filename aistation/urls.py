@@ -3,7 +3,6 @@
 from django.urls import URLPattern, URLResolver, include, path
 
 from aistation.api.views.documents import Metrics
-
 from aistation.fleet.health import healthz, readyz
 
 urlpatterns: list[URLPattern | URLResolver] = [

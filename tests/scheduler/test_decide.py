@@ -186,7 +186,7 @@ def test_two_shares_of_one_request_are_on_two_cards_b008() -> None:
 
 
 def test_taking_and_freeing_shares_leaves_no_residue_b008() -> None:
-    rng = random.Random(8)  # noqa: S311 - a fixed seed, so that a failure comes again
+    rng = random.Random(8)
     pool = a_pool(slices=0)
     empty = a_snapshot([a_node("n1", gpus=2), a_node("n2", gpus=2)], pools=[pool])
     snapshot, running = empty, list[tuple[Request, Plan]]()

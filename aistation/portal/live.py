@@ -22,12 +22,12 @@ def actor_of_session(session: SessionBase) -> Actor | None:
     ``session`` is read anew, so pass a fresh one.
     """
     request = HttpRequest()
-    request.session = session  # type: ignore[assignment]
+    request.session = session
     user = get_user(request)
-    return actor_of(user.pk) if user.is_authenticated and user.pk is not None else None
+    return actor_of(user.pk) if user.is_authenticated else None
 
 
-def allowed_topics(actor: Actor, topics: Collection[str]) -> list[str]:
+def allowed_topics(actor: Actor, topics: Collection[object]) -> list[str]:
     """Those of the topics that this person may listen to, in order. What is absent and what is not theirs are alike."""
     wanted = [topic for topic in topics if isinstance(topic, str) and len(topic) <= 64][:MOST_TOPICS]
     parsed = [(topic, match) for topic in wanted if (match := _TOPIC.fullmatch(topic))]

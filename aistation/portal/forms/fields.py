@@ -33,7 +33,7 @@ class MemoryField(forms.CharField):
     """MiB. Without a unit GiB are meant, as people say them."""
 
     def to_python(self, value: object) -> Any:
-        text = super().to_python(value).strip()
+        text = (super().to_python(value) or "").strip()
         if not text:
             return None
         match = _SIZE.fullmatch(text)
@@ -55,7 +55,7 @@ class CoresField(forms.CharField):
     """Millicores from cores: "0.5" is 500."""
 
     def to_python(self, value: object) -> Any:
-        text = super().to_python(value).strip().replace(",", ".")
+        text = (super().to_python(value) or "").strip().replace(",", ".")
         if not text:
             return None
         try:
@@ -80,7 +80,7 @@ class SpanField(forms.CharField):
         self._unit = unit
 
     def to_python(self, value: object) -> Any:
-        text = super().to_python(value).strip().lower()
+        text = (super().to_python(value) or "").strip().lower()
         if not text:
             return None
         seconds = position = 0
@@ -113,13 +113,13 @@ class _RowsWidget(forms.Widget):
         super().__init__()
         self.names = names
 
-    def value_from_datadict(self, data: Mapping[str, Any], files: object, name: str) -> list[tuple[str, ...]]:  # type: ignore[override]
+    def value_from_datadict(self, data: Mapping[str, Any], files: object, name: str) -> list[tuple[str, ...]]:
         columns = [data.getlist(column) if isinstance(data, MultiValueDict) else [] for column in self.names]
         length = max(len(column) for column in columns)
         filled = [[*column, *[""] * (length - len(column))] for column in columns]
         return list(zip(*filled, strict=True))
 
-    def value_omitted_from_data(self, data: object, files: object, name: str) -> bool:  # type: ignore[override]
+    def value_omitted_from_data(self, data: object, files: object, name: str) -> bool:
         return False
 
 

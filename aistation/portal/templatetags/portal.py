@@ -237,4 +237,4 @@ def with_query(context: Mapping[str, Any], **changes: Any) -> str:
             query.pop(key, None)
         else:
             query[key] = str(value)
-    return "?" + query.urlencode()
+    return f"?{query.urlencode()}"

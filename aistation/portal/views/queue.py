@@ -50,8 +50,8 @@ def waiting(request: Request) -> HttpResponse:
     actor = request.actor
     totals = count_queued()
     places: dict[str, list[Place]] = {}
-    for workload in queue().filter(position__lte=SHOWN):
-        places.setdefault(workload.pool.name, []).append(_place(actor, workload, workload.position))
+    for workload in queue().filter(position__lte=SHOWN):  # type: ignore[misc]  # `queue` annotates it
+        places.setdefault(workload.pool.name, []).append(_place(actor, workload, workload.position))  # type: ignore[attr-defined]
     pools = [
         PoolQueue(row.pool, free_text(row), places.get(row.pool, []), totals.get(row.pool, 0))
         for row in list_capacity(actor)

@@ -65,7 +65,10 @@ def _download(locked: Mapping[str, Mapping[str, str]], work: Path) -> dict[str, 
     """The archive of each package, proven to be the one that was locked."""
     specs = [f"{package}@{entry['version']}" for package, entry in locked.items()]
     subprocess.run(
-        [*_npm(work), "pack", "--loglevel", "error", *specs], cwd=work, check=True, stdout=subprocess.DEVNULL
+        [*_npm(work), "pack", "--no-update-notifier", "--loglevel", "error", *specs],
+        cwd=work,
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
     archives = {}
     for package, entry in locked.items():

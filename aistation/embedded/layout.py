@@ -41,7 +41,7 @@ class Layout:
 
     def create(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
-        self.root.chmod(0o711)  # PostgreSQL may run as another user, who passes through
+        self.root.chmod(0o711 if os.geteuid() == 0 else 0o700)  # root's PostgreSQL is another user, who passes through
         for path in (self.root / "log", self.run, self.root / "nodes", self.root / "folders", self.root / "gateway"):
             path.mkdir(exist_ok=True)
             path.chmod(0o700)

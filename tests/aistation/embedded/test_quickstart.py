@@ -114,8 +114,8 @@ def test_a_start_makes_an_administrator_who_can_run_a_job_and_a_stop_keeps_it_al
     with platform(directory) as first:
         assert (directory / "credentials.json").stat().st_mode & 0o777 == 0o600
         assert set(first.credentials) == {"url", "username", "password", "token"}
-        eventually(lambda: {n["state"] for n in first.get("/api/v1/nodes").json()["results"]} == {"ready"})
-        assert len(first.get("/api/v1/gpus").json()["results"]) == 16
+        eventually(lambda: [n["state"] for n in first.get("/api/v1/nodes").json()["results"]] == ["ready"] * 2)
+        eventually(lambda: len(first.get("/api/v1/gpus").json()["results"]) == 16)
         job = first.submit("sh", "-c", "echo hello")
         eventually(lambda: first.state_of(job) == "succeeded", within_s=30)
         assert requests.get(f"{first.credentials['url']}/login", timeout=10).status_code == 200

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from aistation.workloads.models import Task, Workload
 
 PAGE: Final = 50
+UNSHOWN: Final = ("env", "command", "mounts")
+"""What lists never show and can be a MiB each."""
 _SETS: Final[Mapping[str, frozenset[State]]] = {"waiting": WAITING, "active": HOLDING}
 
 
@@ -99,7 +101,7 @@ def page_of(actor: Actor, kind: Kind, filters: Filters, *, size: int = PAGE) -> 
     if filters.before:
         last = list_workloads(actor, kind).filter(uid=filters.before).values_list("pk", flat=True).first()
         rows = rows if last is None else rows.filter(pk__lt=last)
-    found = list(rows[: size + 1])
+    found = list(rows.defer(*UNSHOWN)[: size + 1])
     shown = found[:size]
     older = shown[-1].uid if len(found) > size else ""
     return Page(rows_of(actor, shown), older, is_first=not filters.before)

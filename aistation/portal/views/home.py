@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from aistation.fleet.selectors import PoolCapacity, list_capacity
 from aistation.portal import units
-from aistation.portal.listing import Row, rows_of
+from aistation.portal.listing import UNSHOWN, Row, rows_of
 from aistation.portal.offer import free_text
 from aistation.portal.pages import Request, show, signed_in
 from aistation.portal.reasons import amount
@@ -66,7 +66,7 @@ def _own(actor: Actor, kind: Kind) -> list[Row]:
     rows = list_workloads(actor, kind).filter(user_id=actor.user_id)
     if kind is Kind.JOB:
         rows = rows.filter(state__in=[*HOLDING, *WAITING])
-    return rows_of(actor, list(rows[:SHOWN]))
+    return rows_of(actor, list(rows.defer(*UNSHOWN)[:SHOWN]))
 
 
 def _taken_slices(row: PoolCapacity) -> tuple[int, int]:

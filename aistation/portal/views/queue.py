@@ -8,6 +8,7 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
 from aistation.fleet.selectors import list_capacity
+from aistation.portal.listing import UNSHOWN
 from aistation.portal.offer import free_text
 from aistation.portal.pages import Request, show, signed_in
 from aistation.portal.reasons import Told, tell_all
@@ -50,7 +51,8 @@ def waiting(request: Request) -> HttpResponse:
     actor = request.actor
     totals = count_queued()
     places: dict[str, list[Place]] = {}
-    for workload in queue().filter(position__lte=SHOWN):  # type: ignore[misc]  # `queue` annotates it
+    front = queue().filter(position__lte=SHOWN).defer(*UNSHOWN)  # type: ignore[misc]  # `queue` annotates it
+    for workload in front:
         places.setdefault(workload.pool.name, []).append(_place(actor, workload, workload.position))  # type: ignore[attr-defined]
     pools = [
         PoolQueue(row.pool, free_text(row), places.get(row.pool, []), totals.get(row.pool, 0))
@@ -62,10 +64,9 @@ def waiting(request: Request) -> HttpResponse:
 
 def _own(actor: Actor) -> list[Place]:
     """What this person has waiting, held ones last (position 0)."""
-    rows = list(
-        list_waiting(actor).filter(user_id=actor.user_id).order_by("pool__name", "-priority", "queued_at")[:SHOWN]
-    )
-    positions = queue_positions(list(rows))
+    mine = list_waiting(actor).filter(user_id=actor.user_id).defer(*UNSHOWN)
+    rows = list(mine.order_by("pool__name", "-priority", "queued_at")[:SHOWN])
+    positions = queue_positions(rows)
     found = [_place(actor, row, positions.get(row.pk, 0)) for row in rows]
     return sorted(found, key=lambda place: (place.position == 0, place.workload.pool.name, place.position))
 

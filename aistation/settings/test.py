@@ -6,6 +6,7 @@ from aistation.settings.base import CACHES, DATABASES
 ALLOW_PROCESS_RUNTIME = True
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # a login in a test costs nothing
 DATABASES["default"]["CONN_MAX_AGE"] = 0
+DATABASES["default"]["OPTIONS"]["options"] = "-c lock_timeout=10s"  # a test may think for long inside its transaction
 CACHES["default"]["KEY_PREFIX"] = "test"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

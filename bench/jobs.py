@@ -4,6 +4,7 @@
     python bench/jobs.py --data-dir .aistation burst --jobs 200              # whole cards, sleep 1
     python bench/jobs.py --data-dir .aistation burst --jobs 200 --slices     # one slice each
     python bench/jobs.py --data-dir .aistation latency --jobs 30             # submit to running, one at a time
+    python bench/jobs.py --data-dir .aistation latency --image IMAGE --docker-run REFERENCE   # beside `docker run`
 
 `burst` submits in one loop and samples all jobs until the last has ended; it checks what must hold at every sample:
 never more running than there are cards (or slices: eight to a card, within the memory that the card reports), and
@@ -13,6 +14,7 @@ that priorities start in order. Exit status 1 when something did not hold.
 import argparse
 import json
 import statistics
+import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
@@ -149,8 +151,10 @@ def _seconds(later: str, earlier: str) -> float:
 def latency(api: Api, arguments: argparse.Namespace) -> int:
     """Submit to process start, by the task's own clock: the job prints the time at which it runs."""
     tag = f"latency-{int(time.time())}"
-    waits = []
+    waits, runs = [], []
     for number in range(arguments.jobs):
+        if arguments.docker_run:
+            runs.append(docker_run(arguments.docker_run))
         body = job(f"{tag}-{number}", slices=True, seconds="0")
         body["command"] = ["date", "+%s.%N"]
         if arguments.image:
@@ -165,7 +169,18 @@ def latency(api: Api, arguments: argparse.Namespace) -> int:
     middle, worst = statistics.median(waits), waits[int(len(waits) * 0.95) - 1]
     print(f"submit to process start, {len(waits)} jobs on an idle cluster, ms:")
     print(f"p50 {middle * 1000:.0f}, p95 {worst * 1000:.0f}")
+    if runs:
+        beside = statistics.median(runs)
+        print(f"the same by docker run, in turn: p50 {beside * 1000:.0f}; ours is {(middle - beside) * 1000:.0f} more")
     return 0
+
+
+def docker_run(reference: str) -> float:
+    """Seconds from the command line to the process, with the limits that the agent sets."""
+    command = ["docker", "run", "--rm", "--init", "--memory", "256m", "--cpus", "0.5", "--cap-drop", "ALL"]
+    before = time.time()
+    done = subprocess.run([*command, reference, "date", "+%s.%N"], capture_output=True, text=True, check=True)
+    return float(done.stdout) - before
 
 
 def main() -> int:
@@ -181,6 +196,7 @@ def main() -> int:
     two = commands.add_parser("latency")
     two.add_argument("--jobs", type=int, default=30)
     two.add_argument("--image")
+    two.add_argument("--docker-run", metavar="REFERENCE", help="time `docker run` of this image in turn")
     two.set_defaults(run=latency)
     arguments = parser.parse_args()
     return int(arguments.run(Api(arguments.data_dir), arguments))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -24,8 +25,9 @@ def alive(pids: Iterable[int]) -> list[str]:
     """The command lines of those that still run."""
     found = []
     for pid in pids:
-        if is_alive(pid):
-            found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        with suppress(OSError):  # it may end between the two looks
+            if is_alive(pid):
+                found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
     return found
 
 

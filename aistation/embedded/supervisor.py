@@ -127,7 +127,9 @@ class Supervisor:
         watched.restart_at = None
         watched.started_at = time.monotonic()
         watched.child.spawn()
-        self._pid_file(watched.child).write_text(f"{watched.child.pid}\n")
+        unfinished = self._run_directory / f"{watched.child.name}.new"
+        unfinished.write_text(f"{watched.child.pid}\n")
+        unfinished.rename(self._pid_file(watched.child))
 
     def _pid_file(self, child: Child) -> Path:
         return self._run_directory / f"{child.name}.pid"

@@ -1,5 +1,6 @@
 """Waiting for real programs, and looking at them."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress

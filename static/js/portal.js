@@ -25,6 +25,7 @@
       const answer = document.createElement("input");
       Object.assign(answer, { type: "hidden", name: "confirmed", value: "yes" });
       form.append(answer);
+      if (!form.isConnected) { form.hidden = true; document.body.append(form); } // the page has refetched its part
       form.submit();
     };
     dialog.showModal();

@@ -12,7 +12,7 @@ from aistation.tenancy.models import User
 from aistation.workloads.lifecycle import Reason
 from aistation.workloads.logs import Chunk, store_chunks
 from aistation.workloads.models import Task, Workload
-from aistation.workloads.services import request_stop
+from aistation.workloads.services import hold, request_stop
 from tests.factories.work import placed, submitted, tasks_of
 from tests.factories.world import PASSWORD, Site
 
@@ -114,9 +114,22 @@ def test_a_dialog_asks_before_an_end(page: "Page", site: Site) -> None:
     page.click("dialog >> text=Keep")
     job.refresh_from_db()
     assert job.state == "queued"
+    wait_until_live(page)
     page.click("text=Cancel job")
+    hold(workload_id=job.pk, now=now(), actor=site.actor)
+    page.wait_for_selector("#job [data-state=held]")  # the part with the form has changed under the dialog
     page.click("dialog >> [data-ask-yes]")
     page.wait_for_selector("#job [data-state=cancelled]")
+
+
+def test_who_works_with_the_keyboard_keeps_the_place_when_a_row_changes(page: "Page", site: Site) -> None:
+    job = submitted(site)
+    page.goto("/jobs")
+    wait_until_live(page)
+    page.focus(f"#to-{job.uid}")
+    hold(workload_id=job.pk, now=now(), actor=site.actor)
+    page.wait_for_selector(f"tr[data-uid={job.uid}] [data-state=held]")
+    assert page.evaluate("document.activeElement.id") == f"to-{job.uid}"
 
 
 def test_without_scripts_the_same_forms_work(chromium: "Browser", asgi_server: "AsgiServer", site: Site) -> None:

@@ -19,6 +19,7 @@ from django.conf import settings  # noqa: E402
 
 from aistation.agents.routing import websocket_urlpatterns as agents  # noqa: E402
 from aistation.core.asgi import EndlessHandler, HttpApplication, Receive, Scope, Send  # noqa: E402
+from aistation.ingress.asgi import RecentAnswers  # noqa: E402
 from aistation.portal.routing import websocket_urlpatterns as portal  # noqa: E402
 
 _LOG: Final = re.compile(r"/api/v1/[a-z-]+/[^/]+/logs/?")
@@ -46,12 +47,14 @@ _portal_sockets = OriginValidator(
 
 application = ProtocolTypeRouter(
     {
-        "http": HttpApplication(
-            threaded=cast("Any", WSGIMiddleware(cast("Any", _threaded), workers=settings.WEB_THREADS)),
-            endless=cast("Any", EndlessHandler()),
-            is_endless=follows_a_log,
-            longest_body=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
-            body_timeout_s=settings.BODY_TIMEOUT_S,
+        "http": RecentAnswers(
+            HttpApplication(
+                threaded=cast("Any", WSGIMiddleware(cast("Any", _threaded), workers=settings.WEB_THREADS)),
+                endless=cast("Any", EndlessHandler()),
+                is_endless=follows_a_log,
+                longest_body=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+                body_timeout_s=settings.BODY_TIMEOUT_S,
+            )
         ),
         "websocket": URLRouter([*agents, re_path("", _portal_sockets)]),
     }

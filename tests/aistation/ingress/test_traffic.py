@@ -239,8 +239,8 @@ def test_open_sockets_end_within_five_seconds_of_losing_access_and_others_stay( 
         gateway.publish()  # what the tick of two seconds does
         with pytest.raises(ConnectionClosed):
             cut.recv(timeout=10)
-        assert time.monotonic() - begun < 3
-        assert loser.browser.request(loser.host).status == 401
+        eventually(lambda: loser.browser.request(loser.host).status == 401)
+        assert time.monotonic() - begun < 5
         kept.send("still")
         assert kept.recv(timeout=10) == "still"
 

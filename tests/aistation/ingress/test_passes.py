@@ -17,7 +17,7 @@ from aistation.core.clock import now
 from aistation.core.errors import NotFoundError
 from aistation.fleet.models import Node
 from aistation.ingress import files, selectors, services
-from aistation.ingress.envoy import path_of
+from aistation.ingress.envoy import AUTHORIZE_PATH, SECRET_HEADER, gateway_secret, path_of
 from aistation.ingress.models import Pass
 from aistation.ingress.publish import write_routes
 from aistation.ingress.tasks import write_routes_task
@@ -89,6 +89,16 @@ def test_a_code_is_worth_nothing_when_its_person_may_not_enter_any_more(
         set_member(group=place.site.group, username="alice", role=Role.VIEWER, now=now(), actor=None)
     with pytest.raises(NotFoundError):
         services.redeem(code=code, uid=environment.uid, now=now())
+
+
+def test_over_https_the_cookie_is_locked_to_its_host(  # S23
+    place: Neighbourhood, environment: Workload, settings: Any
+) -> None:
+    settings.PORTAL_URL = "https://localhost"
+    headers = {"host": f"{environment.uid}.localhost", SECRET_HEADER: gateway_secret(settings.SECRET_KEY)}
+    path = f"{AUTHORIZE_PATH}/.aistation/enter?code={_code(place, environment)}"
+    cookie = Client().get(path, headers=headers).cookies["__Host-aistation_pass"]
+    assert (cookie["secure"], cookie["httponly"], cookie["path"], cookie["domain"]) == (True, True, "/", "")
 
 
 def test_two_who_bring_the_same_code_get_one_cookie(transactional_db: None, place: Neighbourhood) -> None:

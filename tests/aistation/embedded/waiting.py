@@ -26,9 +26,10 @@ def alive(pids: Iterable[int]) -> list[str]:
     """The command lines of those that still run."""
     found = []
     for pid in pids:
-        with suppress(OSError):  # it may end between the two looks
+        with contextlib.suppress(OSError):  # it may end between two looks
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
             if is_alive(pid):
-                found.append(Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+                found.append(command.replace(b"\0", b" ").decode(errors="replace"))
     return found
 
 

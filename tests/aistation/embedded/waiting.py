@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 
 

@@ -78,8 +78,9 @@ class Operations:
     def look(self, task: Task, container: Container | None) -> None:
         """Write down what the runtime says of the task's container now."""
         if is_ended(task.phase):
-            return
-        if container is None:
+            if container is not None and container.oom_killed:  # an engine may say so after it told the end
+                self._book.update(task, task.phase, oom_killed=True)
+        elif container is None:
             self.lose(task)
         elif container.state == ContainerState.EXITED:
             self._end(task, container)
@@ -90,6 +91,7 @@ class Operations:
                 started_at=container.started_at,
                 container_id=container.container_id,
                 host_port=container.host_port,
+                oom_killed=container.oom_killed,
             )
 
     def adopt(self, task: Task, container: Container) -> None:

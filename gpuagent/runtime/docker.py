@@ -74,6 +74,7 @@ class DockerRuntime:
         self._events.halt()
         for pump in tuple(self._pumps.values()):
             pump.close()
+        self._engine.close()
 
     def health(self) -> Health:
         try:

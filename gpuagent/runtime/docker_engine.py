@@ -52,6 +52,11 @@ class Engine:
                     self._client = new_client(_CALL_TIMEOUT_S)
             return self._client
 
+    def close(self) -> None:
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+
     def version(self) -> dict[str, Any]:
         """Quick, with a connection of its own. TaskError when the engine does not answer."""
         with engine_errors("reaching the engine"):

@@ -80,12 +80,11 @@ def prune_answers(now: datetime) -> int:
 def record_refusal(*, actor: Actor, method: str, route: str, now: datetime) -> None:
     """Somebody tried what their role does not allow. Kept in the audit log."""
     record(
-        at=now,
-        actor=actor.username,
-        via=actor.via,
-        action="access.refused",
-        target_type="route",
-        target=f"{method} {route}"[:128],
+        actor,
+        now,
+        "access.refused",
+        "route",
+        f"{method} {route}"[:128],
     )
 
 

@@ -61,7 +61,7 @@ def create_image(  # noqa: PLR0913 - the columns of an image
     if errors:
         raise InvalidInputError("The image cannot be created.", errors=errors)
     _insert(image, f"The image name {name} is taken.")
-    _audit(actor, now, "image.create", "image", name, group=group.name if group else "", after=_image_values(image))
+    record(actor, now, "image.create", "image", name, group=group.name if group else "", after=_image_values(image))
     return image
 
 
@@ -82,7 +82,7 @@ def change_image(*, image_id: int, changes: Mapping[str, Any], now: datetime, ac
     after = _image_values(image)
     if before != after:
         changed = [key for key in after if before[key] != after[key]]
-        _audit(
+        record(
             actor,
             now,
             "image.change",
@@ -100,7 +100,7 @@ def archive_image(*, image_id: int, now: datetime, actor: Actor) -> None:
     """Offer an image no longer. Workloads that name it go on. Doing it twice changes nothing."""
     if Image.objects.filter(pk=image_id, archived_at=None).update(archived_at=now):
         name = Image.objects.values_list("name", flat=True).get(pk=image_id)
-        _audit(actor, now, "image.archive", "image", name)
+        record(actor, now, "image.archive", "image", name)
 
 
 @transaction.atomic
@@ -123,7 +123,7 @@ def create_profile(  # noqa: PLR0913 - the columns of a profile
     )
     _insert(profile, f"The profile name {name} is taken.")
     after = {**resources, "kinds": profile.kinds, "pool": pool.name if pool else None}
-    _audit(actor, now, "profile.create", "profile", name, after=after)
+    record(actor, now, "profile.create", "profile", name, after=after)
     return profile
 
 
@@ -133,7 +133,7 @@ def delete_profile(*, profile_id: int, now: datetime, actor: Actor) -> None:
     profile = Profile.objects.select_for_update().filter(pk=profile_id).first()
     if profile is not None:
         profile.delete()
-        _audit(actor, now, "profile.delete", "profile", profile.name)
+        record(actor, now, "profile.delete", "profile", profile.name)
 
 
 @transaction.atomic
@@ -148,7 +148,7 @@ def create_folder(
         raise InvalidInputError("The folder cannot be created.", errors=[error])
     folder = Folder(uid=new_uid("folder"), name=name, user_id=user_id, group=group, created_at=now)
     _insert(folder, f"There is a folder {name} already.")
-    _audit(actor, now, "folder.create", "folder", folder.uid, group=group.name if group else "", after={"name": name})
+    record(actor, now, "folder.create", "folder", folder.uid, group=group.name if group else "", after={"name": name})
     return folder
 
 
@@ -198,15 +198,3 @@ def _insert(row: models.Model, message: str) -> None:
             row.save(force_insert=True)
     except IntegrityError as error:
         raise ConflictError(message, errors=[FieldError("name", "taken", message)]) from error
-
-
-def _audit(actor: Actor | None, now: datetime, action: str, target_type: str, target: str, **rest: Any) -> None:
-    record(
-        at=now,
-        actor=actor.username if actor else "system",
-        via=actor.via if actor else "system",
-        action=action,
-        target_type=target_type,
-        target=target,
-        **rest,
-    )

@@ -15,13 +15,9 @@ from aistation.core.background import run_soon
 logger = logging.getLogger(__name__)
 
 
-def send_on_commit(task: str, **ids: int | str) -> None:
-    """Send a Celery task by name once the present transaction has committed."""
-    transaction.on_commit(lambda: _send(task, ids), robust=True)
-
-
 def send_once_on_commit(task: str, *, within_s: int = 1) -> None:
-    """Like `send_on_commit`, but at most one message is under way: a burst of 200 submits needs one decision.
+    """Send a Celery task by name once the present transaction has committed. At most one message is under way: a burst
+    of 200 submits needs one decision.
 
     The task calls `taken` first, so that a change after its start sends another one.
     """
@@ -53,13 +49,6 @@ def _log_loss(group: str, done: Future[Any]) -> None:
         logger.warning("broadcast to %s lost: %s", group, type(error).__name__)
 
 
-def _send(task: str, ids: Mapping[str, Any]) -> None:
-    try:
-        app.send_task(task, kwargs=dict(ids), ignore_result=True, retry=False)
-    except Exception as error:
-        logger.warning("message %s lost, the sweep will find the work: %s", task, type(error).__name__)
-
-
 def _send_once(task: str, within_s: int) -> None:
     try:
         if not cache.add("pending:" + task, 1, timeout=within_s):
@@ -67,4 +56,7 @@ def _send_once(task: str, within_s: int) -> None:
     except Exception as error:
         logger.warning("cache unavailable: %s", type(error).__name__)
         return
-    _send(task, {})
+    try:
+        app.send_task(task, ignore_result=True, retry=False)
+    except Exception as error:
+        logger.warning("message %s lost, the sweep will find the work: %s", task, type(error).__name__)

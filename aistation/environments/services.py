@@ -6,13 +6,12 @@ from typing import Final
 
 from django.db import transaction
 
-from aistation.audit.services import record
 from aistation.core.dispatch import send_once_on_commit
 from aistation.core.errors import ConflictError, FieldError, InvalidInputError
 from aistation.tenancy.policy import Actor
 from aistation.workloads.lifecycle import Event, IllegalTransitionError, Kind, Reason
 from aistation.workloads.models import Workload
-from aistation.workloads.services import announce, apply_event, create_workload, request_stop
+from aistation.workloads.services import announce, apply_event, audit, create_workload, request_stop
 from aistation.workloads.submission import Checked, Submission, check
 
 HOME: Final = ({"folder": "home", "path": "/workspace", "mode": "rw"},)
@@ -42,7 +41,7 @@ def start_environment(*, workload_id: int, now: datetime, actor: Actor) -> Workl
         apply_event(environment, Event.RESUME, now=now, actor=actor.username)
     except IllegalTransitionError as error:
         raise ConflictError(f"The environment is {environment.state}; only a stopped one can start.") from error
-    _audit(environment, actor, now, "environment.start")
+    audit(environment, actor, now, "environment.start", after={"state": environment.state})
     send_once_on_commit("scheduling.decide")
     return environment
 
@@ -53,7 +52,7 @@ def delete_environment(*, workload_id: int, now: datetime, actor: Actor) -> None
     environment = request_stop(workload_id=workload_id, reason=Reason.USER_STOPPED, now=now, actor=actor)
     Workload.objects.filter(pk=environment.pk, deleted_at=None).update(deleted_at=now)
     announce(environment)
-    _audit(environment, actor, now, "environment.delete")
+    audit(environment, actor, now, "environment.delete", after={"state": environment.state})
 
 
 def _lifetime(submission: Submission, checked: Checked) -> int | None:
@@ -62,16 +61,3 @@ def _lifetime(submission: Submission, checked: Checked) -> int | None:
         message = f"The quota allows a lifetime of {longest} seconds."
         raise InvalidInputError(message, errors=[FieldError("lifetime_s", "exceeds_quota", message)])
     return longest if asked is None else asked
-
-
-def _audit(environment: Workload, actor: Actor, now: datetime, action: str) -> None:
-    record(
-        at=now,
-        actor=actor.username,
-        via=actor.via,
-        action=action,
-        target_type="workload",
-        target=environment.uid,
-        group=environment.group.name,
-        after={"state": environment.state},
-    )

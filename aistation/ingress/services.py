@@ -65,12 +65,11 @@ def redeem(*, code: str, uid: str, now: datetime) -> Redeemed:
     )
     replaced.exclude(pk=found.pk).filter(expires_at__gt=now + _OVERLAP).update(expires_at=now + _OVERLAP)
     record(
-        at=now,
-        actor=actor.username,
-        via=actor.via,
-        action="environment.open",
-        target_type="workload",
-        target=uid,
+        actor,
+        now,
+        "environment.open",
+        "workload",
+        uid,
         group=found.workload.group.name,
     )
     return Redeemed(cookie, found.next_path)

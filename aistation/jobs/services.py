@@ -5,14 +5,13 @@ from datetime import datetime
 
 from django.db import transaction
 
-from aistation.audit.services import record
 from aistation.core.dispatch import send_once_on_commit
 from aistation.core.errors import ConflictError, InvalidInputError
 from aistation.quotas.selectors import applying_scopes
 from aistation.tenancy.policy import Actor
 from aistation.workloads.lifecycle import WAITING, Kind, State, is_terminal
 from aistation.workloads.models import Workload
-from aistation.workloads.services import announce, create_workload
+from aistation.workloads.services import announce, audit, create_workload
 from aistation.workloads.submission import Submission, check, check_queue_length, priority_errors
 
 
@@ -56,17 +55,7 @@ def change_job(*, workload_id: int, change: JobChange, now: datetime, actor: Act
     job.changed_at = now
     job.save(update_fields=[*wanted, "changed_at"])
     if wanted:
-        record(
-            at=now,
-            actor=actor.username,
-            via=actor.via,
-            action="job.change",
-            target_type="workload",
-            target=job.uid,
-            group=job.group.name,
-            before=before,
-            after=wanted,
-        )
+        audit(job, actor, now, "job.change", before=before, after=wanted)
         announce(job)
         send_once_on_commit("scheduling.decide")
     return job

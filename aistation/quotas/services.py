@@ -130,12 +130,11 @@ def set_quotas(
         after = numbers(scope)
         if before != after:
             record(
-                at=now,
-                actor=actor.username,
-                via=actor.via,
-                action="quota.set",
-                target_type="quota",
-                target="/".join((group.name, user.username if user else "*", change.pool.name if change.pool else "*")),
+                actor,
+                now,
+                "quota.set",
+                "quota",
+                "/".join((group.name, user.username if user else "*", change.pool.name if change.pool else "*")),
                 group=group.name,
                 before={key: value for key, value in before.items() if after[key] != value},
                 after={key: value for key, value in after.items() if before[key] != value},

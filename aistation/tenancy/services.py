@@ -67,7 +67,7 @@ def create_user(  # noqa: PLR0913 - the columns of a person
     else:
         user.set_password(password)
     _insert(user, f"The user name {username} is taken.", "username")
-    _audit(actor, now, "user.create", "user", username, after={"is_platform_admin": is_platform_admin})
+    record(actor, now, "user.create", "user", username, after={"is_platform_admin": is_platform_admin})
     return user
 
 
@@ -102,7 +102,7 @@ def change_user(
     if not user.is_active:
         ApiToken.objects.filter(user=user, revoked_at=None).update(revoked_at=now)
     after = {"is_active": user.is_active, "is_platform_admin": user.is_platform_admin, "password": password is not None}
-    _audit(actor, now, "user.change", "user", user.username, before=before, after=after)
+    record(actor, now, "user.change", "user", user.username, before=before, after=after)
     return user
 
 
@@ -114,7 +114,7 @@ def create_group(*, name: str, now: datetime, actor: Actor | None, display_name:
         raise InvalidInputError("The group cannot be created.", errors=[error])
     group = Group(name=name, display_name=display_name, created_at=now)
     _insert(group, f"The group name {name} is taken.", "name")
-    _audit(actor, now, "group.create", "group", name, group=name)
+    record(actor, now, "group.create", "group", name, group=name)
     return group
 
 
@@ -132,7 +132,7 @@ def set_member(*, group: Group, username: str, role: Role, now: datetime, actor:
     )
     after = {"role": ROLE_NAMES[role]}
     if before != after:
-        _audit(actor, now, "member.set", "user", username, group=group.name, before=before, after=after)
+        record(actor, now, "member.set", "user", username, group=group.name, before=before, after=after)
     return member
 
 
@@ -142,7 +142,7 @@ def remove_member(*, group: Group, user: User, now: datetime, actor: Actor) -> N
     deleted, _ = Membership.objects.filter(group=group, user=user).delete()
     if not deleted:
         raise NotFoundError
-    _audit(actor, now, "member.remove", "user", user.username, group=group.name)
+    record(actor, now, "member.remove", "user", user.username, group=group.name)
 
 
 @transaction.atomic
@@ -178,7 +178,7 @@ def create_token(  # noqa: PLR0913 - the columns of a token
         expires_at=now + timedelta(seconds=expires_in_s),
     )
     after = {"name": name, "scopes": token.scopes, "expires_at": token.expires_at.isoformat()}
-    _audit(actor, now, "token.create", "token", str(token.pk), after=after)
+    record(actor, now, "token.create", "token", str(token.pk), after=after)
     return NewToken(token, secret)
 
 
@@ -187,7 +187,7 @@ def revoke_token(*, user_id: int, token_id: int, now: datetime, actor: Actor) ->
     """End a token of this person at once. Raises NotFoundError."""
     if not ApiToken.objects.filter(pk=token_id, user_id=user_id, revoked_at=None).update(revoked_at=now):
         raise NotFoundError
-    _audit(actor, now, "token.revoke", "token", str(token_id))
+    record(actor, now, "token.revoke", "token", str(token_id))
 
 
 def touch_token(token: ApiToken, now: datetime) -> None:
@@ -231,15 +231,3 @@ def _insert(row: User | Group, message: str, field: str) -> None:
             row.save(force_insert=True)
     except IntegrityError as error:
         raise ConflictError(message, errors=[FieldError(field, "taken", message)]) from error
-
-
-def _audit(actor: Actor | None, now: datetime, action: str, target_type: str, target: str, **rest: object) -> None:
-    record(
-        at=now,
-        actor=actor.username if actor else "system",
-        via=actor.via if actor else "system",
-        action=action,
-        target_type=target_type,
-        target=target,
-        **rest,  # type: ignore[arg-type]
-    )

@@ -41,12 +41,11 @@ def retire_group(*, group: Group, now: datetime, actor: Actor) -> None:
     found.archived_at = now
     found.save(update_fields=["archived_at"])
     record(
-        at=now,
-        actor=actor.username,
-        via=actor.via,
-        action="group.archive",
-        target_type="group",
-        target=found.name,
+        actor,
+        now,
+        "group.archive",
+        "group",
+        found.name,
         group=found.name,
     )
 

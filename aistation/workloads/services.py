@@ -51,7 +51,7 @@ def create_workload(*, actor: Actor, now: datetime, **columns: Any) -> Workload:
     Transition.objects.create(
         workload=workload, attempt=0, event=Event.SUBMIT, to_state=State.QUEUED, actor=actor.username, at=now
     )
-    _audit(workload, actor, now, f"{kind}.submit")
+    audit(workload, actor, now, f"{kind}.submit")
     announce(workload)
     send_once_on_commit("scheduling.decide")
     return workload
@@ -138,7 +138,7 @@ def request_stop(*, workload_id: int, reason: Reason, now: datetime, actor: Acto
     else:
         return workload
     if actor is not None:
-        _audit(workload, actor, now, f"{kind}.stop")
+        audit(workload, actor, now, f"{kind}.stop")
     return workload
 
 
@@ -160,7 +160,7 @@ def _by_hand(workload_id: int, event: Event, now: datetime, actor: Actor, refusa
         apply_event(workload, event, now=now, actor=actor.username)
     except IllegalTransitionError as error:
         raise ConflictError(refusal) from error
-    _audit(workload, actor, now, f"{workload.kind}.{event}")
+    audit(workload, actor, now, f"{workload.kind}.{event}")
     send_once_on_commit("scheduling.decide")
     return workload
 
@@ -213,16 +213,7 @@ def unended_node_ids(workload: Workload) -> list[int]:
     return sorted(set(rows.values_list("node_id", flat=True)))
 
 
-def _audit(
-    workload: Workload, actor: Actor, now: datetime, action: str, *, after: Mapping[str, Any] | None = None
-) -> None:
-    record(
-        at=now,
-        actor=actor.username,
-        via=actor.via,
-        action=action,
-        target_type="workload",
-        target=workload.uid,
-        group=workload.group.name,
-        after=after if after is not None else {"name": workload.name, "state": workload.state},
-    )
+def audit(workload: Workload, actor: Actor, now: datetime, action: str, **changes: Mapping[str, Any]) -> None:
+    """Append an audit event about a workload. Without ``before`` or ``after`` it tells the name and the state."""
+    told = changes or {"after": {"name": workload.name, "state": workload.state}}
+    record(actor, now, action, "workload", workload.uid, group=workload.group.name, **told)

@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 
 from django.db import transaction
 
-from aistation.audit.services import record
+from aistation.audit.services import agent_of, record
 from aistation.core.dispatch import broadcast_on_commit, send_once_on_commit
 from aistation.core.errors import UnauthenticatedError
 from aistation.fleet.errors import NodeIdentityInUseError, RuntimeRefusedError
@@ -109,7 +109,7 @@ def _record(node_id: int, facts: NodeFacts, now: datetime) -> Beat | None:
     node.save(update_fields=written)
     cards_changed = update_devices(node, facts.devices, facts.devices_error, now)
     if was == Liveness.LOST:
-        record(at=now, actor=f"node:{node.name}", via="agent", action="node.back", target_type="node", target=node.name)
+        record(agent_of(node.name), now, "node.back", "node", node.name)
     if cards_changed or could_not != unavailable_because(node) or had != (node.cpu_milli, node.memory_mib):
         send_once_on_commit("scheduling.decide")
         broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
@@ -127,12 +127,11 @@ def _take_over(node: Node, fingerprint: str, now: datetime) -> bool:
     if node.liveness != Liveness.LOST or is_held:
         return False
     record(
-        at=now,
-        actor=f"node:{node.name}",
-        via="agent",
-        action="node.identity_change",
-        target_type="node",
-        target=node.name,
+        agent_of(node.name),
+        now,
+        "node.identity_change",
+        "node",
+        node.name,
         before={"fingerprint": node.fingerprint},
         after={"fingerprint": fingerprint},
     )

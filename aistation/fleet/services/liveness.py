@@ -9,7 +9,7 @@ from typing import Final
 from django.conf import settings
 from django.db import transaction
 
-from aistation.audit.services import record
+from aistation.audit.services import SYSTEM, record
 from aistation.core.dispatch import broadcast_on_commit
 from aistation.fleet.lifecycle import Verdict, Watched, judge_silence
 from aistation.fleet.models import Liveness, LivenessWatch, Node
@@ -67,10 +67,10 @@ def _judge(nodes: Collection[Node], now: datetime) -> Verdict | None:
     )
     if verdict.frozen and watch.frozen_since is None:
         logger.error("most nodes fell silent at once: none of them is declared lost")
-        _audit("fleet.freeze", "fleet", now)
+        record(SYSTEM, now, "fleet.freeze", "node", "fleet")
     elif watch.frozen_since is not None and not verdict.frozen:
         logger.warning("nodes are declared lost again")
-        _audit("fleet.unfreeze", "fleet", now)
+        record(SYSTEM, now, "fleet.unfreeze", "node", "fleet")
     watch.frozen_since = (watch.frozen_since or now) if verdict.frozen else None
     watch.swept_at = now
     watch.save()
@@ -89,10 +89,6 @@ def _change(node: Node, liveness: Liveness, now: datetime) -> bool:
         return False
     logger.warning("node %s is %s: silent since %s", node.name, liveness.value, node.last_heartbeat_at)
     if liveness == Liveness.LOST:
-        _audit("node.lost", node.name, now)
+        record(SYSTEM, now, "node.lost", "node", node.name)
     broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
     return True
-
-
-def _audit(action: str, target: str, now: datetime) -> None:
-    record(at=now, actor="system", via="system", action=action, target_type="node", target=target)

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
 
-from aistation.audit.services import record
+from aistation.audit.services import agent_of, record
 from aistation.core.dispatch import broadcast_on_commit, send_once_on_commit
 from aistation.core.errors import ConflictError, FieldError, InvalidInputError, NotFoundError, UnauthenticatedError
 from aistation.core.ids import new_secret
@@ -58,7 +58,7 @@ def create_join_token(*, pool: Pool, expires_in_s: int, now: datetime, actor: Ac
         expires_at=now + timedelta(seconds=expires_in_s),
     )
     after = {"pool": pool.name, "expires_at": token.expires_at.isoformat()}
-    _audit(_who(actor), now, "join_token.create", "join_token", str(token.pk), after=after)
+    record(actor, now, "join_token.create", "join_token", str(token.pk), after=after)
     return NewJoinToken(token, secret)
 
 
@@ -67,7 +67,7 @@ def revoke_join_token(*, token_id: int, now: datetime, actor: Actor) -> None:
     """End a join token that nobody has used. Raises NotFoundError."""
     if not JoinToken.objects.filter(pk=token_id, used_at=None, expires_at__gt=now).update(expires_at=now):
         raise NotFoundError
-    _audit(_who(actor), now, "join_token.revoke", "join_token", str(token_id))
+    record(actor, now, "join_token.revoke", "join_token", str(token_id))
 
 
 @transaction.atomic
@@ -105,7 +105,7 @@ def enrol_node(*, join_token: str, name: str, fingerprint: str, agent_version: s
     token.node = node
     token.save(update_fields=["used_at", "node"])
     after = {"pool": token.pool.name, "join_token": token.pk, "join_token_of": token.created_by}
-    _audit((f"node:{name}", "agent"), now, "node.enrol", "node", name, after=after)
+    record(agent_of(name), now, "node.enrol", "node", name, after=after)
     broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
     return EnrolledNode(node, secret)
 
@@ -120,7 +120,7 @@ def set_duty(*, node_id: int, duty: Duty, now: datetime, actor: Actor) -> Node:
     node.duty = duty
     node.state_changed_at = now
     node.save(update_fields=["duty", "state_changed_at"])
-    _audit(_who(actor), now, "node.set_duty", "node", node.name, before={"duty": before}, after={"duty": duty})
+    record(actor, now, "node.set_duty", "node", node.name, before={"duty": before}, after={"duty": duty})
     send_once_on_commit("scheduling.decide")
     broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
     return node
@@ -142,22 +142,7 @@ def remove_node(*, node_id: int, now: datetime, actor: Actor) -> None:
     node.liveness = Liveness.LOST
     node.save(update_fields=["removed_at", "state_changed_at", "duty", "liveness"])
     devices.update(present=False, reason="The node was removed.")
-    _audit(_who(actor), now, "node.remove", "node", node.name)
+    record(actor, now, "node.remove", "node", node.name)
     broadcast_on_commit(node_group(node.pk), {"type": "revoked"})
     send_once_on_commit("scheduling.decide")
     broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
-
-
-def _who(actor: Actor | None) -> tuple[str, str]:
-    return (actor.username, actor.via) if actor else ("system", "system")
-
-
-def _audit(
-    who: tuple[str, str],
-    now: datetime,
-    action: str,
-    target_type: str,
-    target: str,
-    **values: Any,
-) -> None:
-    record(at=now, actor=who[0], via=who[1], action=action, target_type=target_type, target=target, **values)

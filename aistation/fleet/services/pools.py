@@ -55,7 +55,7 @@ def create_pool(  # noqa: PLR0913 - the columns of a pool
     except IntegrityError as error:
         message = f"The pool name {name} is taken."
         raise ConflictError(message, errors=[FieldError("name", "taken", message)]) from error
-    _audit(actor, now, "pool.create", name, after=_values(pool))
+    record(actor, now, "pool.create", "pool", name, after=_values(pool))
     broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
     return pool
 
@@ -89,7 +89,7 @@ def change_pool(*, pool_id: int, changes: Mapping[str, Any], now: datetime, acto
             set_cpu(node, node.machine_cpu_milli, pool.cpu_overcommit_percent)
         Node.objects.bulk_update(nodes, ["machine_cpu_milli", "cpu_milli", "cpu_over_milli"])
     old, new = ({field: values[field] for field in sorted(changed)} for values in (before, after))
-    _audit(actor, now, "pool.change", pool.name, before=old, after=new)
+    record(actor, now, "pool.change", "pool", pool.name, before=old, after=new)
     send_once_on_commit("scheduling.decide")
     broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
     return pool
@@ -130,15 +130,3 @@ def _pool_errors(pool: Pool) -> list[FieldError]:
 
 def _values(pool: Pool) -> dict[str, Any]:
     return {field: getattr(pool, field) for field in POOL_FIELDS}
-
-
-def _audit(actor: Actor | None, now: datetime, action: str, pool: str, **values: Any) -> None:
-    record(
-        at=now,
-        actor=actor.username if actor else "system",
-        via=actor.via if actor else "system",
-        action=action,
-        target_type="pool",
-        target=pool,
-        **values,
-    )

@@ -8,7 +8,7 @@ from typing import Any, Final
 from django.db import transaction
 
 from aistation.audit.models import AuditEvent
-from aistation.audit.services import record
+from aistation.audit.services import agent_of, record
 from aistation.fleet.models import Node
 
 logger = logging.getLogger(__name__)
@@ -25,6 +25,5 @@ def note_rarely(*, node_id: int, action: str, now: datetime, after: Mapping[str,
     same = AuditEvent.objects.filter(target_type="node", target=node.name, action=action)
     if same.filter(at__gt=now - RARELY).exists():
         return
-    actor = f"node:{node.name}"
-    record(at=now, actor=actor, via="agent", action=action, target_type="node", target=node.name, after=after)
+    record(agent_of(node.name), now, action, "node", node.name, after=after)
     logger.warning("%s on node %s: %s", action, node.name, dict(after))

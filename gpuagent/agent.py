@@ -170,7 +170,7 @@ def _choose_runtime(config: Config) -> ContainerRuntime:
     if config.runtime == RuntimeChoice.DOCKER or (config.runtime == RuntimeChoice.AUTO and _has_engine()):
         from gpuagent.runtime.docker import DockerRuntime  # noqa: PLC0415 - the SDK is large, most agents may not need it
 
-        return DockerRuntime(config.address, config.container_user)
+        return DockerRuntime(config.node_name, config.address, config.container_user)
     recipes = RecipeBook(config.images_dir, config.recipes_dir or config.state_dir / "recipes")
     return ProcessRuntime(config.state_dir / "process", recipes)
 

@@ -15,6 +15,7 @@ log = logging.getLogger(__name__)
 _MAX_TASKS: Final = 500  # of one report
 _RETRY_S: Final = 0.5
 _LONGEST_RETRY_S: Final = 5.0
+_FOREIGN_S: Final = 4.0  # between two tellings of foreign containers
 
 
 class Reporter(Loop):
@@ -38,15 +39,17 @@ class Reporter(Loop):
         self._foreign: dict[str, list[ForeignContainer]] = {}  # by task
         self._foreign_round = 0
         self._foreign_due = False
+        self._foreign_told = float("-inf")
         self._retry_s = _RETRY_S
 
     def note_foreign(self, foreign: Iterable[ForeignContainer]) -> None:
-        """What the last look at the node found; told once per look while there is any."""
+        """What the last look at the node found: told every few seconds while there is any, and not at each look,
+        since the answer to a report wakes the next look."""
         by_task: dict[str, list[ForeignContainer]] = {}
         for container in foreign:
             by_task.setdefault(container.task_id, []).append(container)
         self._foreign = by_task
-        if by_task:
+        if by_task and time.monotonic() >= self._foreign_told + _FOREIGN_S:
             self._foreign_round += 1
             self._foreign_due = True
             self.wake()
@@ -56,7 +59,8 @@ class Reporter(Loop):
         if not self._client.node_token or not (due or self._foreign_due):
             return rest_s
         sent, foreign = due[:_MAX_TASKS], self._one_of_each() if self._foreign_due else {}
-        self._foreign_due = False
+        if self._foreign_due:
+            self._foreign_due, self._foreign_told = False, time.monotonic()
         report = Report(
             fingerprint=self._fingerprint,
             version=self._book.version,

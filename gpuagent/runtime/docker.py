@@ -53,12 +53,13 @@ class DockerRuntime:
 
     name = RuntimeName.DOCKER
 
-    def __init__(self, address: str, user: str) -> None:
+    def __init__(self, node_name: str, address: str, user: str) -> None:
+        self._node_name = node_name
         self._address = socket.gethostbyname(address)
         self._user = user
         self._engine = Engine()
         self._images = ImageStore(self._engine)
-        self._events = EngineEvents(lambda _: None)
+        self._events = EngineEvents(node_name, lambda _: None)
         self._profile: profile.NodeProfile | None = None
         self._lock = threading.Lock()
         self._pumps: dict[str, LogPump] = {}
@@ -66,7 +67,7 @@ class DockerRuntime:
         self._stopped: set[str] = set()  # containers whose end is our own doing
 
     def open(self, on_change: Callable[[str | None], None]) -> None:
-        self._events = EngineEvents(on_change)
+        self._events = EngineEvents(self._node_name, on_change)
         self._events.start()
         self._events.wait_until_connected(_EVENTS_TIMEOUT_S)
 
@@ -159,7 +160,11 @@ class DockerRuntime:
                 ensure_network(client)
                 cores = int(client.info()["NCPU"])
             self._profile = profile.NodeProfile(
-                api_version=client.api_version, cores_milli=1000 * cores, address=self._address, user=self._user
+                api_version=client.api_version,
+                cores_milli=1000 * cores,
+                address=self._address,
+                user=self._user,
+                name=self._node_name,
             )
         return self._profile
 

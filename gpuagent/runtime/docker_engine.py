@@ -5,7 +5,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -20,7 +20,7 @@ from urllib3.exceptions import HTTPError
 
 from agentapi.v1 import ErrorCode
 from gpuagent.runtime.base import TaskError
-from gpuagent.runtime.docker_profile import LABEL_TASK
+from gpuagent.runtime.docker_profile import LABEL_NODE, LABEL_TASK
 from gpuagent.threads import Loop
 
 log = logging.getLogger(__name__)
@@ -111,8 +111,9 @@ class EngineEvents(Loop):
     ``generation`` counts the times that the stream was lost.
     """
 
-    def __init__(self, on_change: Callable[[str | None], None]) -> None:
+    def __init__(self, node_name: str, on_change: Callable[[str | None], None]) -> None:
         super().__init__("engine events")
+        self._node_name = node_name
         self._on_change = on_change
         self._callers = ThreadPoolExecutor(_CALLERS, thread_name_prefix="engine event")
         self._oom_killed: set[str] = set()
@@ -172,10 +173,17 @@ class EngineEvents(Loop):
         for line in events.iter_lines(chunk_size=None):
             self.note_alive()
             event = json.loads(line)
+            if self._is_of_another_node(event):
+                continue
             container_id = event.get("id", "")
             if event.get("status") == "oom":
                 self._oom_killed.add(container_id)
             self._tell(container_id)
+
+    def _is_of_another_node(self, event: Mapping[str, Any]) -> bool:
+        """The regular look reports such a container; its every change is another agent's to see."""
+        labels = event.get("Actor", {}).get("Attributes", {})
+        return bool(labels.get(LABEL_NODE, self._node_name) != self._node_name)
 
     def _tell(self, container_id: str | None) -> None:
         if not self.is_halted:

@@ -16,6 +16,7 @@ from gpuagent.runtime.base import Launch
 
 LABEL_TASK: Final = "aistation.task"
 LABEL_NONCE: Final = "aistation.nonce"
+LABEL_NODE: Final = "aistation.node"  # several agents may share one engine, when trying the product
 
 NETWORK: Final = "aistation"
 BRIDGE: Final = "aistation0"  # name of its interface, for firewall rules
@@ -39,6 +40,7 @@ class NodeProfile:
     cores_milli: int
     address: str
     user: str
+    name: str
 
 
 def container_name(spec: TaskSpec) -> str:
@@ -53,7 +55,7 @@ def create_arguments(launch: Launch, node: NodeProfile) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "image": spec.reference,
         "name": container_name(spec),
-        "labels": _labels(spec),
+        "labels": {LABEL_NODE: node.name, **_labels(spec)},
         "environment": _environment(launch, node, workspace),
         "host_config": _host_config(launch, node),
     }

@@ -28,7 +28,7 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
         make_busybox_image()
     makers: dict[str, Callable[[], ContainerRuntime]] = {
         "process": lambda: ProcessRuntime(tmp_path / "process", RecipeBook(None, tmp_path / "recipes")),
-        "docker": lambda: DockerRuntime("127.0.0.1", "1000:1000"),
+        "docker": lambda: DockerRuntime("node-1", "127.0.0.1", "1000:1000"),
     }
     rig = Rig(makers[request.param], tmp_path)
     yield rig
@@ -38,6 +38,6 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
 @pytest.fixture
 def docker_rig(tmp_path: Path) -> Iterator[Rig]:
     make_busybox_image()
-    rig = Rig(lambda: DockerRuntime("127.0.0.1", "1000:1000"), tmp_path)
+    rig = Rig(lambda: DockerRuntime("node-1", "127.0.0.1", "1000:1000"), tmp_path)
     yield rig
     rig.close()

@@ -34,6 +34,21 @@ class Kind(StrEnum):
     REPLICA = "replica"
 
 
+class TakeBack(StrEnum):
+    """How a pool gets its lent cards back: by waiting for jobs that were only let in when they end in time, or by
+    asking jobs to save and leave, which may then be let in at any time."""
+
+    WAIT = "wait"
+    CHECKPOINT = "checkpoint"
+
+
+class Cause(StrEnum):
+    """Why a running workload is asked to leave."""
+
+    PREEMPTED = "preempted"  # for work of higher claim
+    RECLAIMED = "reclaimed"  # it is on lent cards that their pool needs, or whose window closes
+
+
 class Strategy(StrEnum):
     """Where a task goes when several places fit: fill used cards and nodes first, or empty ones."""
 
@@ -99,6 +114,50 @@ class Node:
     free_memory_mib: int
     devices: tuple[Device, ...] = ()
     schedulable: bool = True
+    labels: frozenset[str] = frozenset()  # "key=value"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A weekly span of wall-clock time in the time zone of its rule, e.g. Friday 20:00 to Monday 08:00.
+
+    Minutes since Monday 00:00; ``end`` <= ``start`` runs over the week's end. See `scheduler.windows` for changes to
+    and from daylight saving.
+    """
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class LendingRule:
+    """Cards of pool ``lender`` that are idle may run jobs of the queue of pool ``borrower``.
+
+    No ``windows``: at any time. What stays unlent: ``keep_free_slices`` (a slice is a card's part in the lender's
+    cut; an uncut card is one) and ``keep_free_cards`` (empty ones).
+    """
+
+    id: str
+    lender: str
+    borrower: str
+    windows: tuple[Window, ...] = ()
+    time_zone: str = "UTC"
+    keep_free_slices: int = 0
+    keep_free_cards: int = 0
+    notice_s: int = 0  # before the window closes, work on lent cards is asked to leave
+    take_back: TakeBack = TakeBack.WAIT
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """A warm reserve: during ``windows`` the pool has room for environments of ``slices`` slices, in use or free.
+    Lent cards are taken back for it, and none is lent that it needs."""
+
+    id: str
+    pool_id: str
+    slices: int
+    windows: tuple[Window, ...] = ()  # none: always
+    time_zone: str = "UTC"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +169,8 @@ class Pool:
     slices_per_gpu: int = 0
     gpu_reserve_mib: int = 512
     strategy: Strategy = Strategy.PACK
+    priority_gap: int | None = None  # work preempts what is this much lower in priority; None: priority only orders
+    min_run_s: int = 300  # before work may be preempted; lent cards are taken back whatever has run
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +198,9 @@ class Scope:
     memory_mib: Limit = Limit()
     environments: Limit = Limit()  # environments that hold resources
     running_jobs: Limit = Limit()  # jobs that hold resources
+    guaranteed_milli: int | None = None  # card equivalents that the group always gets back; None: nothing guaranteed
+    weight: int = 1  # of the group, when groups compete for what nobody is guaranteed
+    usage: int = 0  # of the group in the pool: decayed card-equivalent milli-seconds, see `scheduler.fairness`
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +217,43 @@ class Request:
     queued_at_us: int
     tasks: int = 1
     held: bool = False
+    preemptible: bool = True
+    time_limit_s: int | None = None  # of running time; None: it may run for ever
+    same_node: bool = False  # all tasks on one node
+    spread: bool = False  # each task on a node of its own
+    node_labels: frozenset[str] = frozenset()  # "key=value", all of which the node must have
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlacement:
+    rank: int
+    node_id: str
+    shares: tuple[Share, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A workload that holds resources. What it holds is already taken off the nodes' free amounts.
+
+    ``pool_id`` is the pool of its queue; a task on a node of another pool is on lent cards. ``is_leaving``: it has
+    been told to end, its room comes free soon.
+    """
+
+    id: str
+    kind: Kind
+    group_id: str
+    user_id: str
+    pool_id: str
+    resources: Resources  # of one task
+    tasks: tuple[TaskPlacement, ...]
+    priority: int
+    queued_at_us: int
+    started_at_us: int | None = None  # None: placed, its containers are on their way
+    ends_at_us: int | None = None  # by its time limit at the latest; None: no limit
+    saved_at_us: int | None = None  # its last checkpoint, as it reported
+    preemptible: bool = False
+    is_leaving: bool = False
+    card_milli: int = 0  # card equivalents that its quota scopes are charged
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +266,9 @@ class Snapshot:
     nodes: tuple[Node, ...]
     scopes: tuple[Scope, ...]
     pending: tuple[Request, ...]
+    running: tuple[Running, ...] = ()
+    lending: tuple[LendingRule, ...] = ()
+    reserves: tuple[Reserve, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,19 +281,33 @@ class PendingReason:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPlacement:
-    rank: int
-    node_id: str
-    shares: tuple[Share, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Placement:
     """Where all tasks of a request go, and what each quota scope is charged for it."""
 
     request_id: str
     tasks: tuple[TaskPlacement, ...]
     card_milli: int  # card equivalents of all tasks together
+    lent_by: str | None = None  # the lending rule, when it is placed on another pool's cards
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """A running workload that is to save and leave. ``beneficiary``: the request that it makes room for; None: its
+    pool's reserve, or a window that closes."""
+
+    workload_id: str
+    cause: Cause
+    beneficiary: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Room that is kept for a request until it can start: on these nodes nothing starts that would delay it.
+    ``starts_at_us`` None: nobody can say, because what it waits for has no time limit."""
+
+    request_id: str
+    node_ids: tuple[str, ...]
+    starts_at_us: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +317,8 @@ class Waiting:
     request_id: str
     position: int
     reasons: tuple[PendingReason, ...]
+    earliest_us: int | None = None  # estimated start; None: cannot be said
+    latest_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,3 +328,5 @@ class Plan:
     version: int
     placements: tuple[Placement, ...]
     waiting: tuple[Waiting, ...]
+    preemptions: tuple[Preemption, ...] = ()
+    reservations: tuple[Reservation, ...] = ()

@@ -257,6 +257,24 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
+class Demand:
+    """How often tasks of these needs have been submitted, in the unit of `scheduler.mix`."""
+
+    resources: Resources
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """What is usually asked of a pool, learned from what has been submitted: placement keeps room for the like.
+    ``demands`` are in no particular order, each with other needs; ``ended`` is in the unit of their weights."""
+
+    pool_id: str
+    demands: tuple[Demand, ...] = ()
+    ended: int = 0  # tasks that gave their room back; without any, nothing is expected to
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything a decision depends on. The order of rows never matters."""
 
@@ -269,6 +287,7 @@ class Snapshot:
     running: tuple[Running, ...] = ()
     lending: tuple[LendingRule, ...] = ()
     reserves: tuple[Reserve, ...] = ()
+    mixes: tuple[Mix, ...] = ()  # at most one for each pool; without one nothing is known of what will come
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ def report(request: HttpRequest) -> HttpResponse:
     if len(told.tasks) > MOST_TASKS or len(told.foreign) > MOST_TASKS:
         error = FieldError("tasks", "too_many", f"A report holds at most {MOST_TASKS} tasks.")
         raise InvalidInputError("The report is too long.", errors=[error])
-    settled = [task.task_id for task in told.tasks if _record(identity, task, now)]
+    settled = _record(identity, told.tasks, now)
     named = [(one.task_id, one.nonce) for one in told.foreign]
     found = [pair for pair in named if translate.is_id(pair[0]) and translate.is_id(pair[1])]
     remove = workload_reads.finished_foreign(identity.node_id, found) if found else []
@@ -129,16 +129,18 @@ def _identify(request: HttpRequest) -> NodeIdentity:
     return authenticate(request.META.get("HTTP_AUTHORIZATION", ""))
 
 
-def _record(identity: NodeIdentity, wire: TaskReport, now: datetime) -> bool:
-    """Is the task settled? A report that fails is logged and comes again with the next one (B016)."""
-    facts = translate.task_facts(wire)
-    if facts is None:
-        return False
+def _record(identity: NodeIdentity, wires: Sequence[TaskReport], now: datetime) -> list[str]:
+    """Ids of the tasks that are settled. When they cannot be taken in together, each is tried alone: one that fails
+    is logged, comes again with the next report, and holds up no other (B016)."""
+    facts = [fact for wire in wires if (fact := translate.task_facts(wire)) is not None]
     try:
-        return reports.record_task_report(node_id=identity.node_id, report=facts, now=now).settled
+        outcomes = reports.record_task_reports(node_id=identity.node_id, reports=facts, now=now) if facts else []
     except Exception:
-        logger.exception("report of task %s by node %s failed", facts.task_uid, identity.name)
-        return False
+        if len(facts) > 1:
+            return [uid for wire in wires for uid in _record(identity, [wire], now)]
+        logger.exception("report of task %s by node %s failed", facts[0].task_uid, identity.name)
+        return []
+    return [fact.task_uid for fact, outcome in zip(facts, outcomes, strict=True) if outcome.settled]
 
 
 def _store(identity: NodeIdentity, chunks: Sequence[Chunk], now: datetime) -> dict[str, int]:

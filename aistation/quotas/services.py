@@ -29,6 +29,11 @@ class Charge:
     running_jobs: int = 0
 
 
+def sum_of(charges: Sequence[Charge]) -> Charge:
+    """All of them together."""
+    return Charge(**{quantity: sum(getattr(charge, quantity) for charge in charges) for quantity in QUANTITIES})
+
+
 Owner = tuple[int, int, int]
 """Row ids of the group, the user and the pool of a workload."""
 

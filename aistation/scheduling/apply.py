@@ -7,14 +7,15 @@ from datetime import datetime
 
 from django.db import DataError, IntegrityError, transaction
 
-from aistation.core.dispatch import broadcast_on_commit
+from aistation.core.dispatch import changed_on_commit
 from aistation.fleet.models import Device, Duty, Liveness, Node
 from aistation.quotas import services as quotas
 from aistation.quotas.models import QuotaScope
 from aistation.scheduling.lease import assert_epoch
-from aistation.workloads.allocations import TaskTarget, place
+from aistation.workloads.allocations import Start, TaskTarget, place
 from aistation.workloads.lifecycle import State
 from aistation.workloads.models import Workload
+from aistation.workloads.services import MOVED
 from scheduler.model import PendingReason, Placement, Plan
 
 logger = logging.getLogger(__name__)
@@ -59,38 +60,46 @@ def _place_batch(batch: Sequence[Placement], *, epoch: int, now: datetime) -> in
     nodes = {node.name: node for node in locked}
     uuids = {share.device_id for placement in batch for task in placement.tasks for share in task.shares}
     devices = {device.uuid: device for device in Device.objects.filter(uuid__in=uuids)}
-    return sum(_place_one(p, workloads, scopes, nodes, devices, epoch, now) for p in batch)
+    starts = [start for p in batch if (start := _start(p, workloads, scopes, nodes, devices)) is not None]
+    if not starts or _write(starts, epoch, now):
+        return len(starts)
+    return sum(_write([start], epoch, now) for start in starts)  # one does not fit: which?
 
 
-def _place_one(  # noqa: PLR0913 - what the batch has loaded
+def _start(
     placement: Placement,
     workloads: Mapping[str, Workload],
     scopes: Mapping[tuple[int, int, int], list[QuotaScope]],
     nodes: Mapping[str, Node],
     devices: Mapping[str, Device],
-    epoch: int,
-    now: datetime,
-) -> bool:
-    """False when the world has moved on: cancelled, node gone, or a constraint says it does not fit."""
+) -> Start | None:
+    """None when the world has moved on: cancelled, or a node or card is gone."""
     workload = workloads.get(placement.request_id)
     if workload is None or workload.state != State.QUEUED:
-        return False
+        return None
     targets = _targets(placement, nodes, devices)
     if targets is None:
-        return False
+        return None
     own = scopes[workload.group_id, workload.user_id, workload.pool_id]
-    before = (workload.attempt, workload.state, workload.pending_reasons, workload.exit_code)
+    return Start(workload, own, targets, placement.card_milli // len(placement.tasks))
+
+
+def _write(starts: Sequence[Start], epoch: int, now: datetime) -> bool:
+    """False, with nothing changed: a constraint says that it does not fit."""
+    before = [[getattr(start.workload, name) for name in MOVED] for start in starts]
     try:
         with transaction.atomic():
-            card_milli = placement.card_milli // len(placement.tasks)
-            place(workload, own, targets, card_milli=card_milli, epoch=epoch, now=now)
+            place(starts, epoch=epoch, now=now)
     except (IntegrityError, DataError) as error:
-        logger.info("placement of %s no longer fits: %s", workload.uid, type(error.__cause__ or error).__name__)
+        names = ", ".join(start.workload.uid for start in starts)
+        logger.info("placement of %s no longer fits: %s", names, type(error.__cause__ or error).__name__)
     except (ArithmeticError, LookupError, TypeError, ValueError):  # one bad row must not stop the queue
-        logger.exception("placement of %s failed", workload.uid)
+        logger.exception("placement of %s failed", ", ".join(start.workload.uid for start in starts))
     else:
         return True
-    workload.attempt, workload.state, workload.pending_reasons, workload.exit_code = before
+    for start, values in zip(starts, before, strict=True):
+        for name, value in zip(MOVED, values, strict=True):
+            setattr(start.workload, name, value)
     return False
 
 
@@ -121,7 +130,7 @@ def _store_reasons(plan: Plan) -> None:
     for reasons, pks in changed.values():
         Workload.objects.filter(pk__in=pks, state__in=[State.QUEUED, State.HELD]).update(pending_reasons=reasons)
     if changed:
-        broadcast_on_commit("queue", {"type": "changed", "topic": "queue"})
+        changed_on_commit("queue")
 
 
 def _reason(reason: PendingReason) -> dict[str, object]:

@@ -9,7 +9,7 @@ from django.db.models import F, Sum
 
 from aistation.core.dispatch import broadcast_on_commit
 from aistation.workloads.models import LogChunk, Task
-from aistation.workloads.reports import settle_if_complete
+from aistation.workloads.reports import is_complete
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,9 @@ def _append(task: Task, chunks: Sequence[Chunk], now: datetime) -> int:
         task.log_stored = end
         task.save(update_fields=["log_stored"])
         broadcast_on_commit(f"log.{task.attempt.workload.uid}", {"type": "log", "task": task.uid, "stored": end})
-    settle_if_complete(task, None, now)
+    if is_complete(task):
+        task.settled_at = now
+        task.save(update_fields=["settled_at"])
     return end
 
 

@@ -1,13 +1,15 @@
 """What the agents report, and what follows from it."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
-from aistation.core.dispatch import send_once_on_commit
-from aistation.fleet import services as fleet
+from aistation.quotas import services as quotas
 from aistation.workloads.allocations import release_tasks
+from aistation.workloads.batch import Batch
 from aistation.workloads.lifecycle import (
     ENDED,
     HOLDING,
@@ -23,7 +25,7 @@ from aistation.workloads.lifecycle import (
     next_state,
 )
 from aistation.workloads.models import Attempt, Task, Workload
-from aistation.workloads.services import announce, apply_event, end_attempt, lock, unended_node_ids
+from aistation.workloads.services import end, follow_end, move
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,44 +55,64 @@ class ReportOutcome:
     settled: bool = False
 
 
-@transaction.atomic
 def record_task_report(*, node_id: int, report: TaskFacts, now: datetime) -> ReportOutcome:
     """Take in one report. A report that is repeated, late, or of an older attempt changes nothing it should not."""
-    found = (
-        Task.objects.filter(uid=report.task_uid, node_id=node_id, nonce=report.nonce)
-        .values("pk", "attempt__workload_id", "settled_at")
-        .first()
+    return record_task_reports(node_id=node_id, reports=[report], now=now)[0]
+
+
+@transaction.atomic
+def record_task_reports(*, node_id: int, reports: Sequence[TaskFacts], now: datetime) -> list[ReportOutcome]:
+    """Take in the reports of one node, all of them or none, in about a dozen statements whatever their number."""
+    known = Task.objects.filter(uid__in=[report.task_uid for report in reports], node_id=node_id).values(
+        "pk", "uid", "nonce", "settled_at", "attempt_id", "attempt__workload_id",
+        "attempt__workload__group_id", "attempt__workload__user_id", "attempt__workload__pool_id",
+    )  # fmt: skip
+    rows = {(row["uid"], row["nonce"]): row for row in known}
+    found = [rows.get((report.task_uid, report.nonce)) for report in reports]
+    fresh = [(report, row) for report, row in zip(reports, found, strict=True) if row and row["settled_at"] is None]
+    settled = _record(fresh, now) if fresh else set()
+    return [
+        ReportOutcome(
+            known=row is not None, settled=row is not None and (bool(row["settled_at"]) or row["pk"] in settled)
+        )
+        for row in found
+    ]
+
+
+def _record(fresh: Sequence[tuple[TaskFacts, Mapping[str, Any]]], now: datetime) -> set[int]:
+    """Ids of the tasks that are settled now."""
+    owners = {_owner(row) for report, row in fresh if Phase(report.phase) in ENDED}
+    scopes = quotas.lock_scopes_of(sorted(owners)) if owners else {}
+    batch = Batch.lock({row["attempt__workload_id"] for _, row in fresh}, {row["attempt_id"] for _, row in fresh})
+    for report, row in fresh:
+        task = batch.tasks[row["pk"]]
+        if moves_on(Phase(task.phase), Phase(report.phase)) or _has_news(task, report):
+            _take_facts(task, report, now)
+            batch.touch(task)
+        if report.log_bytes is not None:
+            task.log_bytes = report.log_bytes
+            batch.changed[task.pk] = task
+        if is_complete(task):
+            task.settled_at = now
+            batch.changed[task.pk] = task
+    release_tasks([task for task in batch.touched if Phase(task.phase) in ENDED], scopes, now)
+    for attempt in batch.attempts_touched():
+        _draw_conclusions(batch, attempt, now)
+    batch.write()
+    return {row["pk"] for _, row in fresh if batch.tasks[row["pk"]].settled_at is not None}
+
+
+def _owner(row: Mapping[str, Any]) -> quotas.Owner:
+    return (
+        row["attempt__workload__group_id"],
+        row["attempt__workload__user_id"],
+        row["attempt__workload__pool_id"],
     )
-    if found is None:
-        return ReportOutcome(known=False)
-    if found["settled_at"] is not None:
-        return ReportOutcome(known=True, settled=True)
-    workload, scopes = lock(found["attempt__workload_id"])
-    task = Task.objects.select_for_update(no_key=True).select_related("attempt").get(pk=found["pk"])
-    phase = Phase(report.phase)
-    if moves_on(Phase(task.phase), phase) or _has_news(task, report):
-        _store_facts(task, report, now)
-        if phase in ENDED:
-            release_tasks(workload, scopes, [task.pk], now)
-        if workload.kind == Kind.ENVIRONMENT:
-            send_once_on_commit("ingress.write_routes")
-        if task.attempt.number == workload.attempt and State(workload.state) in HOLDING:
-            _draw_conclusions(workload, task.attempt, now)
-        else:
-            announce(workload)
-    settled = settle_if_complete(task, report.log_bytes, now)
-    return ReportOutcome(known=True, settled=settled)
 
 
-def settle_if_complete(task: Task, log_bytes: int | None, now: datetime) -> bool:
-    """True when the task has ended and its whole log is here: the node may forget it. ``task`` is locked."""
-    if log_bytes is not None and task.log_bytes != log_bytes:
-        task.log_bytes = log_bytes
-    if Phase(task.phase) not in ENDED or task.log_bytes is None or task.log_stored < task.log_bytes:
-        return False
-    task.settled_at = now
-    task.save(update_fields=["settled_at", "log_bytes"])
-    return True
+def is_complete(task: Task) -> bool:
+    """The task has ended and its whole log is here: the node may forget it."""
+    return Phase(task.phase) in ENDED and task.log_bytes is not None and task.log_stored >= task.log_bytes
 
 
 def _has_news(task: Task, report: TaskFacts) -> bool:
@@ -100,7 +122,7 @@ def _has_news(task: Task, report: TaskFacts) -> bool:
     )
 
 
-def _store_facts(task: Task, report: TaskFacts, now: datetime) -> None:
+def _take_facts(task: Task, report: TaskFacts, now: datetime) -> None:
     if moves_on(Phase(task.phase), Phase(report.phase)):
         task.phase = report.phase
     task.exit_code = report.exit_code
@@ -112,32 +134,35 @@ def _store_facts(task: Task, report: TaskFacts, now: datetime) -> None:
     task.started_at = report.started_at or task.started_at
     task.finished_at = report.finished_at or (now if Phase(task.phase) in ENDED else None)
     task.log_truncated = report.log_truncated
-    task.save()
 
 
-def _draw_conclusions(workload: Workload, attempt: Attempt, now: datetime) -> None:
+def _draw_conclusions(batch: Batch, attempt: Attempt, now: datetime) -> None:
     """Move the workload to where its tasks together say it is."""
-    tasks = list(Task.objects.filter(attempt=attempt))
+    workload, tasks = batch.workloads[attempt.workload_id], batch.tasks_of(attempt)
+    if attempt.number != workload.attempt or State(workload.state) not in HOLDING:
+        return
     outcomes = [TaskOutcome(t.rank, Phase(t.phase), t.exit_code, t.oom_killed, t.error) for t in tasks]
     verdict = judge(outcomes, Reason(workload.stop_reason) if workload.stop_reason else None)
     speaker = next((task for task in tasks if task.rank == verdict.rank), tasks[0])
     if verdict.over and verdict.reason is not None:
         message = workload.message if workload.stop_reason else speaker.message
         exit_code = speaker.exit_code if workload.exit_code is None else workload.exit_code
-        end_attempt(workload, verdict.reason, now=now, message=message, exit_code=exit_code, attempt=attempt)
+        batch.move(end(workload, attempt, verdict.reason, now=now, message=message, exit_code=exit_code))
+        batch.attempts[attempt.pk] = attempt
+        follow_end(Kind(workload.kind))
     elif verdict.event is Event.STOP:
         message = f"Task {verdict.rank} failed: {speaker.message or verdict.reason}"
         workload.exit_code = speaker.exit_code  # the first to fail speaks for the job
-        apply_event(workload, Event.STOP, now=now, reason=verdict.reason, message=message)
-        fleet.bump_desired(unended_node_ids(workload))
+        batch.move(move(workload, Event.STOP, now=now, reason=verdict.reason, message=message))
+        batch.nodes_to_tell.update(task.node_id for task in tasks if Phase(task.phase) not in ENDED)
     elif verdict.event is not None and _would_move(workload, verdict.event):
         if verdict.event is Event.START:
             attempt.started_at = max((t.started_at for t in tasks if t.started_at), default=now)
-            attempt.save(update_fields=["started_at"])
-        apply_event(workload, verdict.event, now=now, message=speaker.message)
+            batch.attempts[attempt.pk] = attempt
+        batch.move(move(workload, verdict.event, now=now, message=speaker.message))
     else:
-        Workload.objects.filter(pk=workload.pk).update(message=speaker.message)
-        announce(workload)
+        workload.message = speaker.message
+        batch.moved[workload.pk] = workload
 
 
 def _would_move(workload: Workload, event: Event) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django.db import transaction
 
 from aistation.audit.services import record
-from aistation.core.dispatch import broadcast_on_commit, send_once_on_commit
+from aistation.core.dispatch import changed_on_commit, send_once_on_commit
 from aistation.core.errors import ConflictError
 from aistation.core.ids import new_secret, new_uid
 from aistation.fleet import services as fleet
@@ -64,7 +64,15 @@ def lock(workload_id: int) -> tuple[Workload, list[QuotaScope]]:
     return Workload.objects.select_for_update(no_key=True).get(pk=workload_id), scopes
 
 
-def apply_event(
+MOVED: Final = (
+    "state", "reason", "stop_reason", "message", "pending_reasons", "attempt", "retries_used", "exit_code",
+    "started_at", "ended_at", "changed_at",
+)  # fmt: skip
+"""The columns of a workload that `move` and `end` may change."""
+ENDED_ATTEMPT: Final = ("started_at", "ended_at", "reason", "exit_code", "message")
+
+
+def move(
     workload: Workload,
     event: Event,
     *,
@@ -72,10 +80,11 @@ def apply_event(
     actor: str = SYSTEM,
     reason: Reason | None = None,
     message: str = "",
-) -> None:
-    """Move a locked workload on and write the transition. The only place that assigns ``state``.
+) -> Transition:
+    """Move a locked workload on, in memory. The only place that assigns ``state``.
 
-    Raises IllegalTransitionError, with nothing changed.
+    Returns the transition, to be written together with the columns `MOVED`. Raises IllegalTransitionError, with
+    nothing changed.
     """
     kind, before = Kind(workload.kind), State(workload.state)
     after = next_state(kind, before, event)
@@ -93,8 +102,7 @@ def apply_event(
     elif after in WAITING:
         workload.reason = workload.stop_reason = ""
         workload.started_at = workload.ended_at = None
-    workload.save()
-    Transition.objects.create(
+    return Transition(
         workload=workload,
         attempt=workload.attempt,
         event=event,
@@ -105,13 +113,47 @@ def apply_event(
         message=message[:1000],
         at=now,
     )
+
+
+def end(
+    workload: Workload, attempt: Attempt, reason: Reason, *, now: datetime, message: str, exit_code: int | None
+) -> Transition:
+    """The attempt of a locked workload is over, in memory: write `MOVED` and `ENDED_ATTEMPT` too."""
+    event = end_event(Kind(workload.kind), reason, retries_left=workload.max_retries - workload.retries_used)
+    if event is Event.END_RETRY and reason not in (Reason.PREEMPTED, Reason.RECLAIMED):
+        workload.retries_used += 1
+    workload.exit_code = exit_code
+    attempt.ended_at, attempt.reason, attempt.exit_code = now, reason, exit_code
+    attempt.message = message[:1000]
+    return move(workload, event, now=now, reason=reason, message=message)
+
+
+def follow_end(kind: Kind) -> None:
+    """What an end sets going, once committed."""
+    send_once_on_commit("scheduling.decide")
+    if kind is Kind.ENVIRONMENT:
+        send_once_on_commit("ingress.write_routes")
+
+
+def apply_event(
+    workload: Workload,
+    event: Event,
+    *,
+    now: datetime,
+    actor: str = SYSTEM,
+    reason: Reason | None = None,
+    message: str = "",
+) -> None:
+    """`move` a locked workload and write it. Raises IllegalTransitionError, with nothing changed."""
+    transition = move(workload, event, now=now, actor=actor, reason=reason, message=message)
+    workload.save(update_fields=MOVED)
+    transition.save(force_insert=True)
     announce(workload)
 
 
 def announce(workload: Workload) -> None:
     """Tell open pages that this workload, its group's lists and the queue look different now."""
-    for topic in (f"workload.{workload.uid}", f"group.{workload.group_id}", f"user.{workload.user_id}"):
-        broadcast_on_commit(topic, {"type": "changed", "topic": topic})
+    changed_on_commit(f"workload.{workload.uid}", f"group.{workload.group_id}", f"user.{workload.user_id}")
 
 
 # --- stopping ----------------------------------------------------------------------------------------
@@ -180,31 +222,16 @@ def mark_node_lost(*, workload_id: int, node_name: str, now: datetime) -> None:
     end_attempt(workload, Reason.NODE_LOST, now=now, message=message, exit_code=None)
 
 
-def end_attempt(
-    workload: Workload,
-    reason: Reason,
-    *,
-    now: datetime,
-    message: str,
-    exit_code: int | None,
-    attempt: Attempt | None = None,
-) -> None:
-    """The attempt of a locked workload is over."""
-    event = end_event(Kind(workload.kind), reason, retries_left=workload.max_retries - workload.retries_used)
-    if event is Event.END_RETRY and reason not in (Reason.PREEMPTED, Reason.RECLAIMED):
-        workload.retries_used += 1
-    workload.exit_code = exit_code
-    apply_event(workload, event, now=now, reason=reason, message=message)
-    attempt = attempt or Attempt.objects.get(workload=workload, number=workload.attempt)
-    attempt.ended_at, attempt.reason, attempt.exit_code = now, reason, exit_code
-    attempt.message = message[:1000]
-    attempt.save(update_fields=["ended_at", "reason", "exit_code", "message"])
-    node_ids = unended_node_ids(workload)
-    if node_ids:
-        fleet.bump_desired(node_ids)
-    send_once_on_commit("scheduling.decide")
-    if workload.kind == Kind.ENVIRONMENT:
-        send_once_on_commit("ingress.write_routes")
+def end_attempt(workload: Workload, reason: Reason, *, now: datetime, message: str, exit_code: int | None) -> None:
+    """The present attempt of a locked workload is over, whatever its tasks do."""
+    attempt = Attempt.objects.get(workload=workload, number=workload.attempt)
+    transition = end(workload, attempt, reason, now=now, message=message, exit_code=exit_code)
+    workload.save(update_fields=MOVED)
+    transition.save(force_insert=True)
+    attempt.save(update_fields=ENDED_ATTEMPT)
+    announce(workload)
+    fleet.bump_desired(unended_node_ids(workload))
+    follow_end(Kind(workload.kind))
 
 
 def unended_node_ids(workload: Workload) -> list[int]:

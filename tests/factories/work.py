@@ -8,7 +8,7 @@ from django.db import transaction
 
 from aistation.fleet.models import Device
 from aistation.jobs.services import submit_job
-from aistation.workloads.allocations import TaskTarget, place
+from aistation.workloads.allocations import Start, TaskTarget, place
 from aistation.workloads.models import Task, Workload
 from aistation.workloads.services import lock
 from tests.factories.world import T0, Site, a_submission
@@ -31,7 +31,7 @@ def placed(site: Site, *cards: int, **changes: Any) -> Workload:
         for rank, number in enumerate(cards or (0,)):
             device = Device.objects.get(uuid=f"GPU-n1-{number}")
             targets.append(TaskTarget(rank, device.node_id, [(device.pk, device.memory_mib or 0, 1000, True)]))
-        place(workload, scopes, targets, card_milli=1000, epoch=1, now=T0)
+        place([Start(workload, scopes, targets, card_milli=1000)], epoch=1, now=T0)
     return Workload.objects.get(pk=job.pk)
 
 

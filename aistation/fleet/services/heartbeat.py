@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 from django.db import transaction
 
 from aistation.audit.services import agent_of, record
-from aistation.core.dispatch import broadcast_on_commit, send_once_on_commit
+from aistation.core.dispatch import changed_on_commit, send_once_on_commit
 from aistation.core.errors import UnauthenticatedError
 from aistation.fleet.errors import NodeIdentityInUseError, RuntimeRefusedError
 from aistation.fleet.models import Device, Liveness, Node, Pool
@@ -112,7 +112,7 @@ def _record(node_id: int, facts: NodeFacts, now: datetime) -> Beat | None:
         record(agent_of(node.name), now, "node.back", "node", node.name)
     if cards_changed or could_not != unavailable_because(node) or had != (node.cpu_milli, node.memory_mib):
         send_once_on_commit("scheduling.decide")
-        broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
+        changed_on_commit("cluster")
     return Beat(node.desired_version, was)
 
 

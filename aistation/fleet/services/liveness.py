@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import transaction
 
 from aistation.audit.services import SYSTEM, record
-from aistation.core.dispatch import broadcast_on_commit
+from aistation.core.dispatch import changed_on_commit
 from aistation.fleet.lifecycle import Verdict, Watched, judge_silence
 from aistation.fleet.models import Liveness, LivenessWatch, Node
 
@@ -90,5 +90,5 @@ def _change(node: Node, liveness: Liveness, now: datetime) -> bool:
     logger.warning("node %s is %s: silent since %s", node.name, liveness.value, node.last_heartbeat_at)
     if liveness == Liveness.LOST:
         record(SYSTEM, now, "node.lost", "node", node.name)
-    broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
+    changed_on_commit("cluster")
     return True

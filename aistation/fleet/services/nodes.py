@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 
 from aistation.audit.services import agent_of, record
-from aistation.core.dispatch import broadcast_on_commit, send_once_on_commit
+from aistation.core.dispatch import broadcast_on_commit, changed_on_commit, send_once_on_commit
 from aistation.core.errors import ConflictError, FieldError, InvalidInputError, NotFoundError, UnauthenticatedError
 from aistation.core.ids import new_secret
 from aistation.core.validation import name_error
@@ -106,7 +106,7 @@ def enrol_node(*, join_token: str, name: str, fingerprint: str, agent_version: s
     token.save(update_fields=["used_at", "node"])
     after = {"pool": token.pool.name, "join_token": token.pk, "join_token_of": token.created_by}
     record(agent_of(name), now, "node.enrol", "node", name, after=after)
-    broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
+    changed_on_commit("cluster")
     return EnrolledNode(node, secret)
 
 
@@ -122,7 +122,7 @@ def set_duty(*, node_id: int, duty: Duty, now: datetime, actor: Actor) -> Node:
     node.save(update_fields=["duty", "state_changed_at"])
     record(actor, now, "node.set_duty", "node", node.name, before={"duty": before}, after={"duty": duty})
     send_once_on_commit("scheduling.decide")
-    broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
+    changed_on_commit("cluster")
     return node
 
 
@@ -145,4 +145,4 @@ def remove_node(*, node_id: int, now: datetime, actor: Actor) -> None:
     record(actor, now, "node.remove", "node", node.name)
     broadcast_on_commit(node_group(node.pk), {"type": "revoked"})
     send_once_on_commit("scheduling.decide")
-    broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
+    changed_on_commit("cluster")

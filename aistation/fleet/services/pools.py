@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 
 from aistation.audit.services import record
-from aistation.core.dispatch import broadcast_on_commit, send_once_on_commit
+from aistation.core.dispatch import changed_on_commit, send_once_on_commit
 from aistation.core.errors import ConflictError, FieldError, InvalidInputError
 from aistation.core.validation import name_error
 from aistation.fleet.models import Device, Node, Pool, Strategy
@@ -56,7 +56,7 @@ def create_pool(  # noqa: PLR0913 - the columns of a pool
         message = f"The pool name {name} is taken."
         raise ConflictError(message, errors=[FieldError("name", "taken", message)]) from error
     record(actor, now, "pool.create", "pool", name, after=_values(pool))
-    broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
+    changed_on_commit("cluster")
     return pool
 
 
@@ -91,7 +91,7 @@ def change_pool(*, pool_id: int, changes: Mapping[str, Any], now: datetime, acto
     old, new = ({field: values[field] for field in sorted(changed)} for values in (before, after))
     record(actor, now, "pool.change", "pool", pool.name, before=old, after=new)
     send_once_on_commit("scheduling.decide")
-    broadcast_on_commit("cluster", {"type": "changed", "topic": "cluster"})
+    changed_on_commit("cluster")
     return pool
 
 

@@ -28,7 +28,7 @@ from aistation.ingress.envoy import gateway_secret
 from aistation.ingress.publish import write_routes
 from aistation.tenancy.models import User
 from aistation.tenancy.selectors import actor_of
-from aistation.workloads.allocations import TaskTarget, place
+from aistation.workloads.allocations import Start, TaskTarget, place
 from aistation.workloads.lifecycle import Kind, Phase
 from aistation.workloads.models import Task, Workload
 from aistation.workloads.reports import TaskFacts, record_task_report
@@ -188,7 +188,7 @@ class Neighbourhood:
         made = create_environment(actor=actor, submission=asked, now=now())
         with transaction.atomic():
             workload, scopes = lock(made.pk)
-            place(workload, scopes, [TaskTarget(0, self.node.pk, [])], card_milli=0, epoch=1, now=now())
+            place([Start(workload, scopes, [TaskTarget(0, self.node.pk, [])], card_milli=0)], epoch=1, now=now())
         self.report(made, Phase.RUNNING, port)
         return Workload.objects.get(pk=made.pk)
 

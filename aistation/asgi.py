@@ -5,20 +5,19 @@ import re
 from typing import Any, Final, cast
 from urllib.parse import parse_qs
 
-from a2wsgi import WSGIMiddleware
+import django
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import OriginValidator
-from django.core.wsgi import get_wsgi_application
 from django.urls import re_path
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "aistation.settings.dev")
-_threaded = get_wsgi_application()  # loads the apps; what follows needs them
+django.setup(set_prefix=False)  # what follows needs the apps
 
 from django.conf import settings  # noqa: E402
 
 from aistation.agents.routing import websocket_urlpatterns as agents  # noqa: E402
-from aistation.core.asgi import EndlessHandler, HttpApplication, Receive, Scope, Send  # noqa: E402
+from aistation.core.asgi import EndlessHandler, HttpApplication, Receive, Scope, Send, ThreadedHandler  # noqa: E402
 from aistation.ingress.asgi import RecentAnswers  # noqa: E402
 from aistation.portal.routing import websocket_urlpatterns as portal  # noqa: E402
 
@@ -49,7 +48,7 @@ application = ProtocolTypeRouter(
     {
         "http": RecentAnswers(
             HttpApplication(
-                threaded=cast("Any", WSGIMiddleware(cast("Any", _threaded), workers=settings.WEB_THREADS)),
+                threaded=ThreadedHandler(settings.WEB_THREADS),
                 endless=cast("Any", EndlessHandler()),
                 is_endless=follows_a_log,
                 longest_body=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,

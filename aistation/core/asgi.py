@@ -7,13 +7,19 @@ requests go to a fixed set of threads, which keep their connections; only answer
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, Final, TypeAlias
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, Final, TypeAlias, cast
 from urllib.parse import quote_from_bytes
 
 from asgiref.sync import sync_to_async
-from django.core.handlers.asgi import ASGIHandler
+from django.core.handlers.asgi import ASGIHandler, get_script_prefix
+from django.core.handlers.base import BaseHandler
+from django.core.signals import request_started
 from django.db import connections
-from django.http.response import HttpResponseBase
+from django.http.response import HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.urls import set_script_prefix
 
 from aistation.core.errors import DomainError
 from aistation.core.problems import problem
@@ -25,6 +31,73 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Application: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 _PRINTABLE: Final = "".join(chr(code) for code in range(0x21, 0x7F))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A response as messages of ASGI. ``body`` None: it was streamed already."""
+
+    start: Message
+    body: bytes | None
+
+
+class ThreadedHandler(BaseHandler):
+    """Django's synchronous handler in a fixed set of threads, which keep their database connections.
+
+    The whole of an answer comes back in one step: a bridge over WSGI takes several between thread and loop for each
+    request, which cost more than many a view.
+    """
+
+    def __init__(self, threads: int) -> None:
+        super().__init__()
+        self.load_middleware(is_async=False)
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="web")
+        self._asgi = ASGIHandler.__new__(ASGIHandler)  # only makes requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = (await receive()).get("body", b"")
+        loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(self._threads, self._answer, scope, body, send, loop)
+        if answer.body is not None:
+            await send(answer.start)
+            await send({"type": "http.response.body", "body": answer.body})
+
+    def _answer(self, scope: Scope, body: bytes, send: Send, loop: asyncio.AbstractEventLoop) -> Answer:
+        set_script_prefix(get_script_prefix(scope))
+        request_started.send(sender=type(self), scope=scope)
+        request, refusal = self._asgi.create_request(scope, BytesIO(body))
+        response: HttpResponseBase
+        if request is None:
+            response = cast("HttpResponse", refusal)
+        else:
+            response = self.get_response(request)
+        try:
+            start = _start_of(response)
+            if not response.streaming:
+                return Answer(start, cast("HttpResponse", response).content)
+            self._stream(start, cast("StreamingHttpResponse", response), send, loop)
+            return Answer(start, None)
+        finally:
+            response.close()
+
+    def _stream(
+        self, start: Message, response: StreamingHttpResponse, send: Send, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        """Send piece by piece, each when the one before has gone: memory stays bounded."""
+
+        def tell(message: Message) -> None:
+            asyncio.run_coroutine_threadsafe(cast("Any", send(message)), loop).result()
+
+        tell(start)
+        for piece in response:
+            tell({"type": "http.response.body", "body": bytes(piece), "more_body": True})
+        tell({"type": "http.response.body", "body": b""})
+
+
+def _start_of(response: HttpResponseBase) -> Message:
+    headers = [(name.lower().encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
+    headers += [(b"set-cookie", cookie.OutputString().encode("ascii")) for cookie in response.cookies.values()]
+    return {"type": "http.response.start", "status": response.status_code, "headers": headers}
 
 
 class EndlessHandler(ASGIHandler):

@@ -28,7 +28,7 @@ def send_once_on_commit(task: str, *, within_s: int = 1) -> None:
 
     The task calls `taken` first, so that a change after its start sends another one.
     """
-    transaction.on_commit(lambda: _send_once(task, within_s), robust=True)
+    transaction.on_commit(lambda: _postman.send(task, within_s), robust=True)
 
 
 def taken(task: str) -> None:
@@ -78,9 +78,9 @@ async def _tell_changed() -> None:
 
 
 def _forget() -> None:
-    """In a forked child: what was gathered is the parent's to tell."""
-    global _lock, _changed
-    _lock, _changed = threading.Lock(), set()
+    """In a forked child: what was gathered is the parent's to tell, and threads stay behind."""
+    global _lock, _changed, _postman
+    _lock, _changed, _postman = threading.Lock(), set(), _Postman()
 
 
 os.register_at_fork(after_in_child=_forget)
@@ -90,6 +90,35 @@ def _log_loss(group: str, done: Future[Any]) -> None:
     error = done.exception()
     if error is not None:
         logger.warning("broadcast to %s lost: %s", group, type(error).__name__)
+
+
+class _Postman:
+    """Sends tasks from a thread of its own: who commits does not wait for the transport, and what comes while a
+    message is sent goes with the next one."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[str, int] = {}
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def send(self, task: str, within_s: int) -> None:
+        with self._changed:
+            self._wanted[task] = within_s
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="postman", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._wanted)
+                wanted, self._wanted = self._wanted, {}
+            for task, within_s in wanted.items():
+                _send_once(task, within_s)
+
+
+_postman = _Postman()
 
 
 def _send_once(task: str, within_s: int) -> None:

@@ -1,7 +1,9 @@
 """Reads of the fleet. ``access_*`` is the only way for an edge to get hold of a row."""
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from django.conf import settings
 from django.db.models import Prefetch, QuerySet
@@ -115,10 +117,19 @@ def scheduler_pools() -> tuple[PoolFact, ...]:
     )
 
 
+_NODE_COLUMNS: Final = (
+    "name", "pool__name", "duty", "liveness", "runtime_error", "disk_used_percent",
+    "cpu_milli", "cpu_taken_milli", "memory_mib", "memory_taken_mib",
+)  # fmt: skip
+_DEVICE_COLUMNS: Final = (
+    "uuid", "node", "model", "memory_mib", "memory_taken_mib", "taken_milli", "present", "healthy", "reason",
+)  # fmt: skip
+
+
 def scheduler_nodes() -> tuple[NodeFact, ...]:
     """All nodes with their cards and what is free of them, by name: two queries."""
-    cards = Prefetch("devices", Device.objects.order_by("uuid"))
-    nodes = Node.objects.select_related("pool").prefetch_related(cards).order_by("name")
+    cards = Prefetch("devices", Device.objects.only(*_DEVICE_COLUMNS).order_by("uuid"))
+    nodes = Node.objects.select_related("pool").only(*_NODE_COLUMNS).prefetch_related(cards).order_by("name")
     return tuple(
         NodeFact(
             id=node.name,
@@ -132,6 +143,28 @@ def scheduler_nodes() -> tuple[NodeFact, ...]:
         )
         for node in nodes
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Pools and nodes as they were at ``read_at``, seconds of the monotonic clock."""
+
+    pools: tuple[PoolFact, ...]
+    nodes: tuple[NodeFact, ...]
+    read_at: float
+
+
+_recent: Capacity | None = None
+
+
+def capacity(*, no_older_than_s: float = 0.0) -> Capacity:
+    """What there is, free or not. Of the recent past it costs nothing: enough to let something in that then waits
+    for room, never to refuse."""
+    global _recent
+    known, now = _recent, time.monotonic()
+    if known is None or now - known.read_at >= no_older_than_s:
+        _recent = known = Capacity(scheduler_pools(), scheduler_nodes(), now)
+    return known
 
 
 def _device_fact(device: Device) -> DeviceFact:

@@ -207,6 +207,7 @@ SPECTACULAR_SETTINGS = {
 
 # --- rules with a number --------------------------------------------------------------------------
 HEARTBEAT_S = 5
+CAPACITY_RECENT_S = 1.0  # a submit is let in on what the fleet was this long ago; refused only on what it is
 NODE_SUSPECT_S = 15
 NODE_LOST_S = 60
 TOKEN_MAX_LIFETIME_S = 90 * 24 * 3600

@@ -75,6 +75,12 @@ def latest_tasks(workload: Workload) -> list[Task]:
     return list(attempts[0].tasks.all()) if attempts else []
 
 
+def as_created(workload: Workload) -> Workload:
+    """A row that was just inserted, as `with_places` would load it: it has no attempt yet."""
+    workload.latest = []  # type: ignore[attr-defined]
+    return workload
+
+
 def access_workload(actor: Actor, uid: str, kind: Kind | None, action: Action = Action.VIEW_WORKLOAD) -> Workload:
     """The workload, when the person may do ``action`` to it. One that they may not see is missing."""
     rows = Workload.objects.filter(uid=uid, deleted_at=None)

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
+from django.conf import settings
+
 from aistation.catalog.models import Image
 from aistation.catalog.mounts import resolve_mounts
 from aistation.catalog.selectors import find_image
 from aistation.core.errors import DomainError, FieldError, InvalidInputError, NeverFitsError, QuotaExceededError
 from aistation.core.validation import env_errors
 from aistation.fleet.models import Pool
-from aistation.fleet.selectors import scheduler_nodes, scheduler_pools
+from aistation.fleet.selectors import capacity
 from aistation.quotas.models import QuotaScope
 from aistation.quotas.selectors import applying_scopes, as_scheduler_scopes
 from aistation.quotas.services import lock_scopes
@@ -170,8 +172,13 @@ def _command_errors(command: Sequence[str]) -> list[FieldError]:
 
 
 def _refuse_impossible(request: Request, scopes: Sequence[QuotaScope]) -> None:
-    snapshot = Snapshot(0, 0, scheduler_pools(), scheduler_nodes(), as_scheduler_scopes(scopes), ())
-    errors = [_field_error(refusal) for refusal in impossible(request, snapshot)]
+    own = as_scheduler_scopes(scopes)
+    recent = capacity(no_older_than_s=settings.CAPACITY_RECENT_S)
+    refusals = impossible(request, Snapshot(0, 0, recent.pools, recent.nodes, own, ()))
+    if refusals:  # what has joined in the last second may have changed that
+        latest = capacity()
+        refusals = impossible(request, Snapshot(0, 0, latest.pools, latest.nodes, own, ()))
+    errors = [_field_error(refusal) for refusal in refusals]
     errors += priority_errors(request.priority, scopes)
     if errors:
         raise NeverFitsError(

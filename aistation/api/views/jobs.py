@@ -77,8 +77,8 @@ class Jobs(ApiView):
     def post(self, request: Request) -> Response:
         actor = actor_of(request)
         submission = _submission(read_body(request, JobInput))
-        job = services.submit_job(actor=actor, submission=submission, now=now())
-        return answer_detail(_shown(actor, job.uid), 201)
+        job = selectors.as_created(services.submit_job(actor=actor, submission=submission, now=now()))
+        return answer_detail(JobOutput(job, context=positions([job])).data, 201)
 
 
 class JobDryRun(ApiView):

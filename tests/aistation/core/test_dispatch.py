@@ -1,10 +1,20 @@
 """Messages leave after the commit, and only then; a transport that is away costs nobody anything."""
 
+import asyncio
+import queue
+
 import pytest
+from asgiref.sync import sync_to_async
 from channels.layers import get_channel_layer
 from django.db import transaction
 
-from aistation.core.dispatch import broadcast, broadcast_on_commit, send_once_on_commit
+from aistation.core.dispatch import (
+    broadcast,
+    broadcast_on_commit,
+    changed_on_commit,
+    send_once_on_commit,
+    taken,
+)
 
 
 async def test_a_broadcast_from_synchronous_code_reaches_a_socket() -> None:
@@ -32,8 +42,26 @@ def test_nothing_leaves_when_the_transaction_is_rolled_back(monkeypatch: pytest.
 
 @pytest.mark.django_db(transaction=True)
 def test_a_burst_sends_one_message_until_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[str] = []
-    monkeypatch.setattr("aistation.core.dispatch.app.send_task", lambda name, **_: sent.append(name))
+    sent: queue.Queue[str] = queue.Queue()
+    monkeypatch.setattr("aistation.core.dispatch.app.send_task", lambda name, **_: sent.put(name))
     for _ in range(5):
         send_once_on_commit("scheduling.decide")
-    assert sent == ["scheduling.decide"]
+    assert sent.get(timeout=5) == "scheduling.decide"
+    send_once_on_commit("scheduling.sweep")  # goes the same way, after all that was wanted before it
+    assert sent.get(timeout=5) == "scheduling.sweep"
+    taken("scheduling.decide")
+    send_once_on_commit("scheduling.decide")
+    assert sent.get(timeout=5) == "scheduling.decide"
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_burst_of_changes_is_told_once() -> None:
+    layer = get_channel_layer()
+    channel = await layer.new_channel()
+    await layer.group_add("cluster", channel)
+    await sync_to_async(lambda: [changed_on_commit("cluster", "queue") for _ in range(50)])()
+    assert await asyncio.wait_for(layer.receive(channel), 5) == {"type": "changed", "topic": "cluster"}
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(layer.receive(channel), 0.3)
+    await sync_to_async(changed_on_commit)("cluster")
+    assert (await asyncio.wait_for(layer.receive(channel), 5))["topic"] == "cluster"

@@ -103,7 +103,9 @@ def a_scope(
     **limits: int | tuple[int, int],
 ) -> Scope:
     """Limits as ``cpu_milli=4000``, or with use as ``cpu_milli=(4000, 1000)``."""
-    named: dict[str, Any] = {name: Limit(*number) if isinstance(number, tuple) else Limit(number) for name, number in limits.items()}
+    named: dict[str, Any] = {
+        name: Limit(*number) if isinstance(number, tuple) else Limit(number) for name, number in limits.items()
+    }
     return Scope(scope_id, group, user, pool, **named)
 
 

@@ -138,8 +138,7 @@ class Operations:
             raise TaskError(ErrorCode.DEVICE_MISSING, f"this node has no card {', '.join(missing)}")
         env = task_environment(spec, known)
         check_fits(spec.command, env)
-        self._book.update(task, ContainerPhase.PULLING)
-        self._runtime.prepare(spec, task.stop_wanted)
+        self._runtime.prepare(spec, task.stop_wanted, on_wait=lambda: self._book.update(task, ContainerPhase.PULLING))
         real, _ = split_devices(spec, known)
         with self._starts:
             if task.stop_wanted.is_set():

@@ -84,8 +84,11 @@ class ContainerRuntime(Protocol):
 
     def health(self) -> Health: ...
 
-    def prepare(self, spec: TaskSpec, cancelled: Event) -> None:
-        """Make the task's image ready. CancelledError as soon as ``cancelled`` is set."""
+    def prepare(self, spec: TaskSpec, cancelled: Event, on_wait: Callable[[], object]) -> None:
+        """Make the task's image ready. Calls ``on_wait`` once when that takes time: it is not here yet.
+
+        CancelledError as soon as ``cancelled`` is set.
+        """
 
     def start(self, launch: Launch) -> Container:
         """Start the task. Where its container exists already, that one is used; never a second one."""

@@ -84,8 +84,8 @@ class DockerRuntime:
             return Health(str(error))
         return Health(version=str(version.get("Version", "")))
 
-    def prepare(self, spec: TaskSpec, cancelled: threading.Event) -> None:
-        self._images.prepare(spec.reference, cancelled)
+    def prepare(self, spec: TaskSpec, cancelled: threading.Event, on_wait: Callable[[], object]) -> None:
+        self._images.prepare(spec.reference, cancelled, on_wait)
 
     def start(self, launch: Launch) -> Container:
         client = self._engine.client()

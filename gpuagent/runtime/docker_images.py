@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from typing import Final
 
 from docker import APIClient
@@ -28,9 +29,10 @@ class ImageStore:
         self._engine = engine
         self._pulls = SharedWork()
 
-    def prepare(self, reference: str, cancelled: threading.Event) -> None:
+    def prepare(self, reference: str, cancelled: threading.Event, on_wait: Callable[[], object]) -> None:
         """TaskError IMAGE_PULL when the image is not here and cannot be had."""
         if not self._is_here(reference):
+            on_wait()
             self._pulls.wait_for(reference, lambda: _pull(reference), cancelled)
 
     def _is_here(self, reference: str) -> bool:

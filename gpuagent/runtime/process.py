@@ -69,8 +69,8 @@ class ProcessRuntime:
     def health(self) -> Health:
         return Health(version=f"Linux {platform.release()}")
 
-    def prepare(self, spec: TaskSpec, cancelled: threading.Event) -> None:
-        self._recipes.prepare(spec.image, cancelled)
+    def prepare(self, spec: TaskSpec, cancelled: threading.Event, on_wait: Callable[[], object]) -> None:
+        self._recipes.prepare(spec.image, cancelled, on_wait)
 
     def start(self, launch: Launch) -> Container:
         spec = launch.spec

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,11 +70,12 @@ class RecipeBook:
         requirements = folder / recipe.requirements
         return Prepared(recipe.command, self._venv(image, requirements), requirements)
 
-    def prepare(self, image: str, cancelled: threading.Event) -> None:
+    def prepare(self, image: str, cancelled: threading.Event, on_wait: Callable[[], object] = lambda: None) -> None:
         """Install what the image needs; at once when it is installed. Others that wait share one installation."""
         prepared = self.find(image)
         if prepared.venv is None or _is_complete(prepared.venv):
             return
+        on_wait()
         self._installations.wait_for(prepared.venv.name, lambda: _install_or_fail(image, prepared), cancelled)
 
     def _folder(self, image: str) -> Path | None:

@@ -63,7 +63,7 @@ class Rig:
         )
 
     def start(self, spec: TaskSpec) -> Container:
-        self.runtime.prepare(spec, threading.Event())
+        self.runtime.prepare(spec, threading.Event(), lambda: None)
         container = self.runtime.start(self.launch(spec))
         self._started.append(container.container_id)
         return container

@@ -31,6 +31,8 @@ class Meter:
     preemptions: int = 0
     reclaims: int = 0
     unserved: int = 0
+    reserved: int = 0  # jobs that were promised a start
+    late_starts: int = 0  # and started after it
     environment_waits_us: list[int] = field(default_factory=list)
     job_waits_us: list[int] = field(default_factory=list)
     useful_of_group_us: dict[str, int] = field(default_factory=dict)
@@ -102,6 +104,8 @@ class Meter:
             "job_wait_s": _spread(self.job_waits_us),
             "preemptions_per_week": round(self.preemptions / weeks, 2),
             "reclaims_per_week": round(self.reclaims / weeks, 2),
+            "reservations_per_week": round(self.reserved / weeks, 2),
+            "late_starts_per_week": round(self.late_starts / weeks, 2),
             "lost_card_hours_per_week": round(self.lost_us / HOUR_US / weeks, 2),
             "lent_card_hours_per_week": round(self.lent_us / HOUR_US / weeks, 2),
             "share_per_group": {

@@ -61,6 +61,7 @@ class Simulation:
         self._slots = {part.name: _Slots(part) for part in scenario.environments}
         self._stream_of: dict[str, str] = {}  # by environment: whose slot it takes
         self._lent: dict[str, bool] = {}  # by running work: whether it is on lent cards
+        self._promised: dict[str, int] = {}  # by waiting job: the first start that was reserved for it
         self._users_count = any(quota.per_user for group in scenario.groups for quota in group.quotas)
         self._has_claims = any(pool.priority_gap is not None for pool in scenario.pools) or any(
             quota.guaranteed_milli is not None for group in scenario.groups for quota in group.quotas
@@ -207,6 +208,9 @@ class Simulation:
         for _ in range(_MOST_DECISIONS_AT_ONCE):
             plan = decide(self.snapshot(now_us))
             self.decide_calls += 1
+            for reservation in plan.reservations:
+                if reservation.starts_at_us is not None:
+                    self._promised.setdefault(reservation.request_id, reservation.starts_at_us)
             for preemption in plan.preemptions:
                 self._preempt(preemption, now_us)
             for placement in plan.placements:
@@ -273,8 +277,12 @@ class Simulation:
 
     def _count_wait(self, work: Work, now_us: int) -> None:
         waits = self.meter.job_waits_us if work.kind is Kind.JOB else self.meter.environment_waits_us
+        promised_us = self._promised.pop(work.id, None)
         if self.meter.is_measured(now_us if work.kind is Kind.JOB else work.arrives_us):
             waits.append(now_us - work.arrives_us)
+            if promised_us is not None:
+                self.meter.reserved += 1
+                self.meter.late_starts += now_us > promised_us
 
     def _preempt(self, preemption: Preemption, now_us: int) -> None:
         work, running = self._work[preemption.workload_id], self._running[preemption.workload_id]

@@ -3,33 +3,55 @@
 Requests of equal needs share one answer about the pool, requests of one user and equal needs one about quotas.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from scheduler.capacity import Ask, PoolRoom
 from scheduler.feasibility import Refusal, refuse_kind, refuse_malformed, refuse_size, scope_name
 from scheduler.filters import fitting_cards, room_in, room_on, tasks_on
-from scheduler.model import Kind, PendingReason, Reason, Request, Resources
+from scheduler.ground import Ground
+from scheduler.lending import Lending
+from scheduler.model import Kind, LendingRule, PendingReason, Reason, Request, Resources
 from scheduler.quotas import Ledger, Shortfall, charge_of
 from scheduler.shortage import Leftover, find_shortages
-from scheduler.wording import AMOUNT, counted
+from scheduler.windows import Span
+from scheduler.wording import AMOUNT, counted, instant
 
 NODES_NAMED = 3  # in a message; the numbers have the full count
 
 _HELD = PendingReason(Reason.HELD, {}, "held; it waits until it is released")
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Room of a pool is kept for this request: until it can start by the time limits of what runs, or, with None,
+    until work that was asked to leave has gone."""
+
+    request: Request
+    starts_at_us: int | None
+
+
 class Explainer:
     """Answers for one plan. Build it after the last placement: it remembers what it has worked out."""
 
-    def __init__(self, rooms: Mapping[str, PoolRoom], ledger: Ledger) -> None:
-        self._leftovers = {pool_id: Leftover(room) for pool_id, room in rooms.items()}
+    def __init__(
+        self,
+        grounds: Mapping[str, Ground],
+        ledger: Ledger,
+        lending: Lending,
+        kept: Mapping[str, Sequence[Kept]],
+    ) -> None:
+        self._grounds = grounds
+        self._leftovers: dict[str, Leftover] = {}
         self._ledger = ledger
+        self._lending = lending
+        self._kept = kept
         self._asks: dict[tuple[str, Resources, int], Ask] = {}
         self._pool_reasons: dict[tuple[str, Kind, Resources, int], tuple[PendingReason, ...]] = {}
-        self._all: dict[tuple[str, str, str, Kind, Resources, int, bool], tuple[PendingReason, ...]] = {}
+        self._all: dict[tuple[object, ...], tuple[PendingReason, ...]] = {}
 
     def reasons(self, request: Request) -> tuple[PendingReason, ...]:
-        """Held, then quotas (group before user), then the pool."""
+        """Held, then quotas (group before user), then the pool, then cards of other pools."""
         key = (
             request.group_id,
             request.user_id,
@@ -38,29 +60,97 @@ class Explainer:
             request.resources,
             request.tasks,
             request.held,
+            *((request.time_limit_s, request.preemptible) if self._lending.rules else ()),
         )
         found = self._all.get(key)
         if found is None:
             held = (_HELD,) if request.held else ()
-            found = self._all[key] = (*held, *self._quota(request), *self._pool(request))
+            quota, pool = self._quota(request), self._pool(request)
+            if not (held or quota or pool):
+                pool = (self._kept_for_other(request),)
+            found = self._all[key] = (*held, *quota, *pool, *(() if quota else self._lent(request)))
         return found
 
+    def _left_of(self, pool_id: str) -> Leftover | None:
+        """What placements leave of the pool, room that is kept for others included."""
+        if pool_id not in self._leftovers and pool_id in self._grounds:
+            ground = self._grounds[pool_id]
+            self._leftovers[pool_id] = Leftover(ground.bare or ground.now)
+        return self._leftovers.get(pool_id)
+
     def _quota(self, request: Request) -> tuple[PendingReason, ...]:
-        left = self._leftovers.get(request.pool_id)
+        left = self._left_of(request.pool_id)
         if left is None or refuse_malformed(request):
             return ()
-        key = (request.pool_id, request.resources, request.tasks)
-        ask = self._asks.get(key)
-        if ask is None:
-            ask = self._asks[key] = left.room.ask(request.resources, request.tasks)
+        ask = self._ask(request, left)
         return tuple(_over_quota(over) for over in self._ledger.shortfalls(request, charge_of(request.kind, ask)))
 
     def _pool(self, request: Request) -> tuple[PendingReason, ...]:
         key = (request.pool_id, request.kind, request.resources, request.tasks)
         found = self._pool_reasons.get(key)
         if found is None:
-            found = self._pool_reasons[key] = explain_pool(request, self._leftovers.get(request.pool_id))
+            found = self._pool_reasons[key] = explain_pool(request, self._left_of(request.pool_id))
         return found
+
+    def _ask(self, request: Request, left: Leftover) -> Ask:
+        key = (request.pool_id, request.resources, request.tasks)
+        ask = self._asks.get(key)
+        if ask is None:
+            ask = self._asks[key] = left.room.ask(request.resources, request.tasks)
+        return ask
+
+    def _kept_for_other(self, request: Request) -> PendingReason:
+        """It would fit, and was let wait: for a reservation or a claim. Names stay within the own group."""
+        for kept in self._kept.get(request.pool_id, ()):
+            numbers: dict[str, int | str] = {}
+            who = "a request ahead"
+            if kept.request.group_id == request.group_id:
+                numbers["workload"] = who = kept.request.id
+            if kept.starts_at_us is None:
+                message = f"room is kept for {who}, which starts when work that was asked to leave has gone"
+            else:
+                numbers["starts_at_us"] = kept.starts_at_us
+                message = f"room is kept for {who}, which can start by {instant(kept.starts_at_us)}"
+            return PendingReason(Reason.RESERVED_FOR_OTHER, numbers, message)
+        return PendingReason(Reason.RESERVED_FOR_OTHER, {}, "room is kept for a request ahead")
+
+    def _lent(self, request: Request) -> tuple[PendingReason, ...]:
+        """Why the first pool that lends to this queue does not lend to this request."""
+        if request.kind is not Kind.JOB or request.held or request.resources.gpus < 1:
+            return ()
+        for rule in self._lending.rules_for(request.pool_id):
+            span = self._lending.span_of(rule)
+            if span is None:
+                opens_us = self._lending.next_opening_us(rule)
+                numbers: dict[str, int | str] = {"lender": rule.lender}
+                message = f"pool {rule.lender} lends its cards at other times"
+                if opens_us is not None:
+                    numbers["opens_at_us"] = opens_us
+                    message = f"pool {rule.lender} lends its cards again from {instant(opens_us)}"
+                return (PendingReason(Reason.WINDOW_CLOSED, numbers, message),)
+            if not self._lending.may_use(rule, request):
+                return (_too_long(rule, span, request),)
+            kept = self._lending.kept_back_from(rule, request)
+            if kept is not None:
+                numbers = {"lender": rule.lender, "kept_slices": kept}
+                message = f"pool {rule.lender} keeps {AMOUNT['gpu_slices'](kept)} free for its own work"
+                return (PendingReason(Reason.RESERVED_FOR_OTHER, numbers, message),)
+        return ()
+
+
+def _too_long(rule: LendingRule, span: Span, request: Request) -> PendingReason:
+    numbers: dict[str, int | str] = {"lender": rule.lender}
+    if request.time_limit_s is None:
+        what = "work without a time limit"
+    else:
+        numbers["time_limit_s"] = request.time_limit_s
+        what = "work that cannot be asked to leave" if span.closes_us is None else "work of this time limit"
+    until = ""
+    if span.closes_us is not None:
+        numbers["closes_at_us"] = span.closes_us
+        until = f" that ends after {instant(span.closes_us)}" if request.time_limit_s is not None else ""
+    message = f"pool {rule.lender} lends no cards to {what}{until}"
+    return PendingReason(Reason.WINDOW_CLOSED, numbers, message)
 
 
 def explain_pool(request: Request, left: Leftover | None) -> tuple[PendingReason, ...]:

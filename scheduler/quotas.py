@@ -58,6 +58,12 @@ class Ledger:
             for place, amount in enumerate(charge):
                 account.used[place] += amount
 
+    def give(self, request: Request, charge: Amounts) -> None:
+        """Undo `take`."""
+        for account in self._accounts_of(request):
+            for place, amount in enumerate(charge):
+                account.used[place] -= amount
+
     def shortfalls(self, request: Request, charge: Amounts, *, ignore_use: bool = False) -> tuple[Shortfall, ...]:
         """Every limit that forbids the request: the group's before the user's, then by scope id."""
         found = []

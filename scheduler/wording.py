@@ -1,6 +1,7 @@
 """How the core says quantities to people. Integers in, short English out, never a float."""
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from scheduler.model import WHOLE_CARD_MILLI
@@ -29,6 +30,12 @@ def cores(milli: int) -> str:
 
 def mib(number: int) -> str:
     return f"{number // 1024} GiB" if number and number % 1024 == 0 else f"{number} MiB"
+
+
+def instant(at_us: int) -> str:
+    """ "2026-03-02 20:00 UTC", rounded up to the minute."""
+    minutes = -(-at_us // 60_000_000)
+    return f"{datetime.fromtimestamp(0, UTC) + timedelta(minutes=minutes):%Y-%m-%d %H:%M} UTC"
 
 
 AMOUNT: Final[Mapping[str, Callable[[int], str]]] = {

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scheduler.decide import decide, queue_order
+from scheduler.decide import decide
 from scheduler.model import Device, Kind, Limit, Node, Placement, Plan, Pool, Reason, Request, Scope, Snapshot, Strategy
 from scheduler.sizing import card_equivalent_milli, grant
 from tests.scheduler.builders import (
@@ -235,6 +235,11 @@ def test_deciding_one_by_one_gives_the_same_places(
         places += plan.placements
         one_by_one = after(replace(one_by_one, pending=(job,)), plan)
     assert list(decide(together).placements) == places
+
+
+def queue_order(request: Request) -> tuple[int, int, str]:
+    """Within one group: higher priority first, then who queued first, then id."""
+    return -request.priority, request.queued_at_us, request.id
 
 
 @any_snapshot

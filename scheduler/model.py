@@ -222,6 +222,7 @@ class Request:
     same_node: bool = False  # all tasks on one node
     spread: bool = False  # each task on a node of its own
     node_labels: frozenset[str] = frozenset()  # "key=value", all of which the node must have
+    promised_us: int | None = None  # the first start that a `Reservation` named; it is then served before its like
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,8 @@
 """The order of service: priority, then groups under their guarantee, then the weighted share of what each group has
 used of late, then age, then id. Placements change who is next, so the order is made while it is walked.
+
+A request that has been promised a start comes before all others of its priority until it has started: shares change by
+the minute, and a reservation that went with them from one request to the next would be none.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +19,7 @@ _SHARE_SCALE: Final = 1000
 
 Owner: TypeAlias = tuple[str, str]
 """A group in a pool: the pool's id, the group's id."""
-Place: TypeAlias = tuple[bool, int, int, str]
+Place: TypeAlias = tuple[bool, bool, int, int, str]
 """Among requests of one priority, lowest first."""
 
 
@@ -113,8 +116,9 @@ class Standing:
         return dominant_milli(card_milli, cpu_milli, memory_mib, totals)
 
 
-def age(request: Request) -> tuple[int, str]:
-    return request.queued_at_us, request.id
+def age(request: Request) -> tuple[bool, int, int, str]:
+    promised_us = request.promised_us
+    return promised_us is None, promised_us or 0, request.queued_at_us, request.id
 
 
 def in_order(pending: Iterable[Request], standing: Standing, milli_of: Callable[[Request], int]) -> Iterator[Request]:
@@ -123,8 +127,10 @@ def in_order(pending: Iterable[Request], standing: Standing, milli_of: Callable[
 
     def place(request: Request) -> Place:
         owner = (request.pool_id, request.group_id)
+        if request.promised_us is not None:
+            return False, False, request.promised_us, request.queued_at_us, request.id
         is_guaranteed = standing.has_guarantees and standing.guarantees(request, milli_of(request))
-        return not is_guaranteed, standing.share(owner), request.queued_at_us, request.id
+        return True, not is_guaranteed, standing.share(owner), request.queued_at_us, request.id
 
     levels: dict[int, dict[Owner, list[Request]]] = {}
     for request in pending:

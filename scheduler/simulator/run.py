@@ -210,7 +210,9 @@ class Simulation:
             self.decide_calls += 1
             for reservation in plan.reservations:
                 if reservation.starts_at_us is not None:
-                    self._promised.setdefault(reservation.request_id, reservation.starts_at_us)
+                    promised_us = self._promised.setdefault(reservation.request_id, reservation.starts_at_us)
+                    waiting = self._waiting[reservation.request_id]
+                    self._waiting[reservation.request_id] = replace(waiting, promised_us=promised_us)
             for preemption in plan.preemptions:
                 self._preempt(preemption, now_us)
             for placement in plan.placements:

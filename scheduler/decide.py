@@ -57,14 +57,16 @@ def decide(snapshot: Snapshot) -> Plan:
 class _Shape:
     """Requests of one pool with equal needs: they cost the same and fit in the same places."""
 
-    __slots__ = ("ask", "claim_failed", "ground", "lasting", "now")
+    __slots__ = ("_coming", "_coming_seen", "ask", "claim_failed", "ground", "lasting", "now")
 
     def __init__(self, ground: Ground, request: Request) -> None:
         self.ground = ground
         self.ask = ground.now.ask(request.resources, request.tasks)
         self.now = Search(ground.now, self.ask)
         self.lasting: Search | None = None
-        self.claim_failed: dict[bool, int] = {}  # by whether it lasts: how much was coming then
+        self._coming: Search | None = None
+        self._coming_seen = 0
+        self.claim_failed: dict[bool, int] = {}  # by whether it lasts: how often room had been added then
 
     def search(self, *, lasts: bool) -> tuple[Search, PoolRoom]:
         room = self.ground.lasting
@@ -73,6 +75,12 @@ class _Shape:
         if self.lasting is None:
             self.lasting = Search(room, self.ask)
         return self.lasting, room
+
+    def coming_search(self, room: PoolRoom) -> Search:
+        """Made anew whenever room has been added: a search takes it that room only shrinks."""
+        if self._coming is None or self._coming_seen != self.ground.leavings:
+            self._coming, self._coming_seen = Search(room, self.ask), self.ground.leavings
+        return self._coming
 
 
 class _Cycle:
@@ -84,7 +92,10 @@ class _Cycle:
         self.preemptions: list[Preemption] = []
         self.reservations: list[Reservation] = []
         self._waiting: list[Request] = []
-        self._shapes: dict[tuple[str, Resources, int], _Shape | None] = {}
+        self._shapes: dict[tuple[str, int, int], _Shape | None] = {}
+        self._needs: dict[Resources, int] = {}
+        self._needs_by_object: dict[int, int] = {}
+        self._blocked: set[tuple[object, ...]] = set()  # like these, nothing was found for: nor is it for the next
         self._grounds = _grounds_of(snapshot)
         self._held = _held_in(snapshot, self._grounds)
         self._ledger = Ledger(snapshot.scopes)
@@ -156,6 +167,8 @@ class _Cycle:
         done = shape is not None and (self._place(request, shape) or self._make_room(request, shape))
         if not done and shape is not None and may_reserve:
             done = self._reserve(request, shape)
+            if not done:
+                self._blocked.add(self._likeness(request, shape))
         if not done and may_wait:
             self._waiting.append(request)
         return done
@@ -172,12 +185,15 @@ class _Cycle:
             return
         if (not has_tried and self._make_room(request, shape)) or self._reserve(request, shape):
             return
+        self._blocked.add(self._likeness(request, shape))
         self._waiting.append(request)
 
     def _eligible(self, request: Request) -> _Shape | None:
-        """The request's shape when nothing but room keeps it from starting."""
+        """The request's shape when nothing but room keeps it from starting, and there may be some."""
         shape = None if request.held else self._shape_of(request)
         if shape is None or request.kind not in shape.ground.pool.kinds:
+            return None
+        if self._blocked and self._likeness(request, shape) in self._blocked:
             return None
         return shape if self._is_in_quota(request, shape) else None
 
@@ -239,7 +255,7 @@ class _Cycle:
         ground = shape.ground
         if ground.coming is None or shape.claim_failed.get(lasts) == ground.leavings:
             return False
-        tasks = ground.claim(shape.ask, lasts=lasts)
+        tasks = ground.claim(shape.ask, shape.coming_search(ground.coming), lasts=lasts)
         if tasks is None:
             shape.claim_failed[lasts] = ground.leavings
             return False
@@ -308,12 +324,27 @@ class _Cycle:
                     self._ask_to_leave(work, None)
 
     def _shape_of(self, request: Request) -> _Shape | None:
-        key = (request.pool_id, request.resources, request.tasks)
+        needs = self._needs_by_object.get(id(request.resources))
+        if needs is None:  # rows that are like one another often share the object, and hashing it costs more
+            needs = self._needs.setdefault(request.resources, len(self._needs))
+            self._needs_by_object[id(request.resources)] = needs
+        key = (request.pool_id, needs, request.tasks)
         if key not in self._shapes:
             ground = self._grounds.get(request.pool_id)
             is_sound = ground is not None and not find_faults(request.resources, request.tasks)
             self._shapes[key] = _Shape(ground, request) if ground is not None and is_sound else None
         return self._shapes[key]
+
+    def _likeness(self, request: Request, shape: _Shape) -> tuple[object, ...]:
+        return (
+            id(shape),
+            request.group_id,
+            self._ledger.key_of(request),
+            request.kind,
+            request.priority,
+            request.time_limit_s,
+            request.preemptible,
+        )
 
 
 def _grounds_of(snapshot: Snapshot) -> dict[str, Ground]:

@@ -54,13 +54,13 @@ class Explainer:
         """Held, then quotas (group before user), then the pool, then cards of other pools."""
         key = (
             request.group_id,
-            request.user_id,
+            self._ledger.key_of(request),
             request.pool_id,
             request.kind,
             request.resources,
             request.tasks,
             request.held,
-            *((request.time_limit_s, request.preemptible) if self._lending.rules else ()),
+            *((request.time_limit_s, request.preemptible) if request.pool_id in self._lending.borrowers else ()),
         )
         found = self._all.get(key)
         if found is None:

@@ -66,26 +66,32 @@ class Ground:
                 self._subtract(room, ask, tasks)
         self._clamp_lasting(tasks, but=found_in)
 
-    def claim(self, ask: Ask, *, lasts: bool) -> Tasks | None:
-        """Hold room that is free or coming for a request that cannot start yet; None when there is not enough."""
+    def claim(self, ask: Ask, search: Search, *, lasts: bool) -> Tasks | None:
+        """Hold room that is free or coming for a request that cannot start yet; None when there is not enough.
+        ``search`` looks in ``coming``, and was made after room was last added to it."""
         if self.coming is None:
             return None
-        room = self.twin(self.coming)
-        if self.spare is not None and lasts:
-            for index, node in enumerate(room.nodes):
-                clamp(node, self.spare.nodes[index])
-        tasks = Search(room, ask).place()
+        beside = self.spare if lasts else None
+        tasks = search.place() if beside is None else self._claim_beside(self.coming, beside, ask)
         if tasks is None:
             return None
         if self.bare is None:
             self.bare = self.twin(self.now)
-        self._subtract(self.coming, ask, tasks)
-        if self.spare is not None and lasts:
-            self._subtract(self.spare, ask, tasks)
         for index in {self.index_of[task.node_id] for task in tasks}:
             clamp(self.now.nodes[index], self.coming.nodes[index])
             touch(self.now, index)
         self._clamp_lasting(tasks, but=None)
+        return tasks
+
+    def _claim_beside(self, coming: PoolRoom, spare: PoolRoom, ask: Ask) -> Tasks | None:
+        """A claim that leaves the pool's reservation its room."""
+        room = self.twin(coming)
+        for index, node in enumerate(room.nodes):
+            clamp(node, spare.nodes[index])
+        tasks = Search(room, ask).place()
+        if tasks is not None:
+            self._subtract(coming, ask, tasks)
+            self._subtract(spare, ask, tasks)
         return tasks
 
     def reserve(self, spare: PoolRoom) -> None:

@@ -86,7 +86,7 @@ class Lending:
         kept = self._kept_slices(rule, request)
         if kept > 0 and stock.free_slices - stock.slices_of(ask) < kept:
             return kept
-        if 0 < rule.keep_free_cards and stock.free_cards - ask.gpus * ask.tasks < rule.keep_free_cards:
+        if rule.keep_free_cards > 0 and stock.free_cards - ask.gpus * ask.tasks < rule.keep_free_cards:
             return rule.keep_free_cards * stock.slices
         return None
 

@@ -49,10 +49,12 @@ class Preemptor:
         self._standing = standing
         self._lending = lending
         self._taken: set[str] = set()
-        self._hopeless: set[tuple[object, ...]] = set()
         self._movable = {
             pool_id: [work for work in works if work.preemptible and work.kind is Kind.JOB and not work.is_leaving]
             for pool_id, works in held.items()
+        }
+        self._lenders = {
+            pool_id for pool_id, works in self._movable.items() if any(is_lent(work, pool_id) for work in works)
         }
 
     def take(self, work: Running) -> None:
@@ -66,11 +68,7 @@ class Preemptor:
         if not works:
             return None
         is_guaranteed = self._standing.guarantees(request, ask.card_milli)
-        has_lent = any(is_lent(work, ground.pool.id) for work in works)
-        if not (has_lent or is_guaranteed or waited_out or ground.pool.priority_gap is not None):
-            return None
-        key = (request.pool_id, request.group_id, request.priority, ask, is_guaranteed, lasts)
-        if not waited_out and key in self._hopeless:
+        if not (ground.pool.id in self._lenders or is_guaranteed or waited_out or ground.pool.priority_gap is not None):
             return None
         wish = _Wish(request, ask, ground, is_guaranteed, waited_out)
         movable = sorted((work for work in works if self._may_leave(wish, work)), key=self.rank)
@@ -78,8 +76,6 @@ class Preemptor:
         if movable:
             tries = _Tries(wish, lasts=lasts)
             found = self._on_one_node(wish, tries, movable) if ask.tasks == 1 else self._anywhere(wish, tries, movable)
-        if found is None:
-            self._hopeless.add(key)
         return found
 
     def for_reserve(self, ground: Ground, missing: int) -> Victims:

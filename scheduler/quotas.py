@@ -43,6 +43,7 @@ class Ledger:
             key = (scope.group_id, scope.user_id, scope.pool_id)
             self._accounts.setdefault(key, []).append(_Account(scope))
         self._of: dict[tuple[str, str, str], tuple[_Account, ...]] = {}
+        self._of_users: dict[tuple[str, str | None, str], tuple[_Account, ...]] = {}
 
     def allows(self, request: Request, charge: Amounts) -> bool:
         """True when every scope of the request has room. What a request does not ask for cannot stop it."""
@@ -74,13 +75,25 @@ class Ledger:
                     found.append(Shortfall(account.scope, QUANTITIES[place], limit, used, charge[place]))
         return tuple(found)
 
+    def key_of(self, request: Request) -> int:
+        """The same for all requests that count in the same scopes."""
+        return id(self._accounts_of(request))
+
     def _accounts_of(self, request: Request) -> tuple["_Account", ...]:
         key = (request.group_id, request.user_id, request.pool_id)
         found = self._of.get(key)
         if found is None:
-            found = self._of[key] = tuple(
+            group = self._of_user(request, None)
+            own = self._of_user(request, request.user_id)
+            found = self._of[key] = group + own if own else group
+        return found
+
+    def _of_user(self, request: Request, user_id: str | None) -> tuple["_Account", ...]:
+        key = (request.group_id, user_id, request.pool_id)
+        found = self._of_users.get(key)
+        if found is None:
+            found = self._of_users[key] = tuple(
                 account
-                for user_id in (None, request.user_id)
                 for pool_id in (request.pool_id, None)
                 for account in self._accounts.get((request.group_id, user_id, pool_id), ())
             )

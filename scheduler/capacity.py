@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
-from scheduler.model import WHOLE_CARD_MILLI, Node, Pool, Resources, Share, TaskPlacement
+from scheduler.model import WHOLE_CARD_MILLI, Node, Pool, Request, Resources, Share, TaskPlacement
 from scheduler.sizing import CardKind, Grant, charge_milli, grant
 
 
@@ -28,11 +29,22 @@ class NodeRoom:
     ``cards`` are those in service, ``broken`` the others; ``is_open``: the node takes new work.
     """
 
-    __slots__ = ("broken", "cards", "free_cpu_milli", "free_memory_mib", "free_milli", "id", "is_open", "version")
+    __slots__ = (
+        "broken",
+        "cards",
+        "free_cpu_milli",
+        "free_memory_mib",
+        "free_milli",
+        "id",
+        "is_open",
+        "labels",
+        "version",
+    )
 
     def __init__(self, node: Node, cards: Sequence[CardRoom], broken: Sequence[CardRoom]) -> None:
         self.id = node.id
         self.is_open = node.schedulable
+        self.labels = node.labels
         self.free_cpu_milli = node.free_cpu_milli
         self.free_memory_mib = node.free_memory_mib
         self.cards = cards
@@ -43,6 +55,25 @@ class NodeRoom:
     @property
     def all_cards(self) -> Sequence[CardRoom]:
         return (*self.cards, *self.broken) if self.broken else self.cards
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a request demands of its nodes, beside their size."""
+
+    same_node: bool = False
+    spread: bool = False
+    labels: frozenset[str] = frozenset()
+
+
+ANYWHERE: Final = Layout()
+
+
+def layout_of(request: Request) -> Layout:
+    """`ANYWHERE` itself for the many that demand nothing."""
+    if not (request.same_node or request.spread or request.node_labels):
+        return ANYWHERE
+    return Layout(request.same_node, request.spread, request.node_labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +88,7 @@ class Ask:
     grants: tuple[Grant | None, ...]
     card_milli: int  # quota charge of all tasks together
     least_milli: int  # compute that each share takes at least; lets full nodes be skipped unseen
+    layout: Layout = ANYWHERE
 
 
 class PoolRoom:
@@ -70,13 +102,13 @@ class PoolRoom:
         self.kinds: list[CardKind] = []
         self.has_unknown_cards = False
         self._kind_index: dict[CardKind, int] = {}
-        self._state_index: dict[tuple[int, int, tuple[tuple[int, int, int], ...]], int] = {}
+        self._state_index: dict[tuple[int, int, frozenset[str], tuple[tuple[int, int, int], ...]], int] = {}
         self._states: dict[int, tuple[int, int]] = {}  # by index of the node: its version then, its state
         self._rows = tuple(nodes)
         self.nodes = [self._node_room(node) for node in self._rows]
         self.changes: list[int] = []  # indices into nodes, oldest first
 
-    def ask(self, resources: Resources, tasks: int) -> Ask:
+    def ask(self, resources: Resources, tasks: int, layout: Layout = ANYWHERE) -> Ask:
         grants = tuple(grant(resources, self.pool, *kind) for kind in self.kinds)
         return Ask(
             cpu_milli=resources.cpu_milli,
@@ -87,6 +119,7 @@ class PoolRoom:
             grants=grants,
             card_milli=charge_milli(resources, self.pool, self.kinds) * tasks,
             least_milli=min((given.compute_milli for given in grants if given), default=0),
+            layout=layout,
         )
 
     def state_of(self, index: int) -> int:
@@ -95,7 +128,7 @@ class PoolRoom:
         version, state = self._states.get(index, (-1, 0))
         if version != node.version:
             cards = tuple((card.kind, card.free_memory_mib, card.free_milli) for card in node.cards)
-            left = (node.free_cpu_milli, node.free_memory_mib, cards)
+            left = (node.free_cpu_milli, node.free_memory_mib, node.labels, cards)
             state = self._state_index.setdefault(left, len(self._state_index))
             self._states[index] = node.version, state
         return state
@@ -150,17 +183,19 @@ class PoolRoom:
         return index
 
     def _when_empty(self, *, in_service_only: bool) -> list[tuple[NodeRoom, int]]:
-        like: Counter[tuple[int, int, tuple[int, ...]]] = Counter()
+        like: Counter[tuple[int, int, tuple[int, ...], frozenset[str]]] = Counter()
         for row, node in zip(self._rows, self.nodes, strict=True):
             if node.is_open or not in_service_only:
                 present = node.cards if in_service_only else node.all_cards
-                like[row.cpu_milli, row.memory_mib, tuple(sorted(card.kind for card in present))] += 1
+                kinds = tuple(sorted(card.kind for card in present))
+                like[row.cpu_milli, row.memory_mib, kinds, row.labels] += 1
         return [(self._empty_node(*hardware), count) for hardware, count in like.items()]
 
-    def _empty_node(self, cpu_milli: int, memory_mib: int, kinds: tuple[int, ...]) -> NodeRoom:
+    def _empty_node(self, cpu_milli: int, memory_mib: int, kinds: tuple[int, ...], labels: frozenset[str]) -> NodeRoom:
         sizes = [self.kinds[kind][1] for kind in kinds]
         cards = [
             CardRoom(str(place), kind, size, size, WHOLE_CARD_MILLI)
             for place, (kind, size) in enumerate(zip(kinds, sizes, strict=True))
         ]
-        return NodeRoom(Node("", self.pool.id, cpu_milli, memory_mib, cpu_milli, memory_mib), cards, ())
+        row = Node("", self.pool.id, cpu_milli, memory_mib, cpu_milli, memory_mib, labels=labels)
+        return NodeRoom(row, cards, ())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from scheduler.capacity import Ask, PoolRoom
+from scheduler.capacity import Ask, Layout, PoolRoom, layout_of
 from scheduler.explain import Explainer, Kept
 from scheduler.ground import Ground, Tasks
 from scheduler.lending import Lending, open_lenders
@@ -61,7 +61,7 @@ class _Shape:
 
     def __init__(self, ground: Ground, request: Request) -> None:
         self.ground = ground
-        self.ask = ground.now.ask(request.resources, request.tasks)
+        self.ask = ground.now.ask(request.resources, request.tasks, layout_of(request))
         self.now = Search(ground.now, self.ask)
         self.lasting: Search | None = None
         self._coming: Search | None = None
@@ -92,7 +92,7 @@ class _Cycle:
         self.preemptions: list[Preemption] = []
         self.reservations: list[Reservation] = []
         self._waiting: list[Request] = []
-        self._shapes: dict[tuple[str, int, int], _Shape | None] = {}
+        self._shapes: dict[tuple[str, int, int, Layout], _Shape | None] = {}
         self._needs: dict[Resources, int] = {}
         self._needs_by_object: dict[int, int] = {}
         self._blocked: set[tuple[object, ...]] = set()  # like these, nothing was found for: nor is it for the next
@@ -328,7 +328,7 @@ class _Cycle:
         if needs is None:  # rows that are like one another often share the object, and hashing it costs more
             needs = self._needs.setdefault(request.resources, len(self._needs))
             self._needs_by_object[id(request.resources)] = needs
-        key = (request.pool_id, needs, request.tasks)
+        key = (request.pool_id, needs, request.tasks, layout_of(request))
         if key not in self._shapes:
             ground = self._grounds.get(request.pool_id)
             is_sound = ground is not None and not find_faults(request.resources, request.tasks)

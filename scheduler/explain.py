@@ -6,7 +6,7 @@ Requests of equal needs share one answer about the pool, requests of one user an
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.capacity import Ask, PoolRoom
+from scheduler.capacity import Ask, Layout, PoolRoom, layout_of
 from scheduler.feasibility import Refusal, refuse_kind, refuse_malformed, refuse_size, scope_name
 from scheduler.filters import fitting_cards, room_in, room_on, tasks_on
 from scheduler.ground import Ground
@@ -46,8 +46,8 @@ class Explainer:
         self._ledger = ledger
         self._lending = lending
         self._kept = kept
-        self._asks: dict[tuple[str, Resources, int], Ask] = {}
-        self._pool_reasons: dict[tuple[str, Kind, Resources, int], tuple[PendingReason, ...]] = {}
+        self._asks: dict[tuple[str, Resources, int, Layout], Ask] = {}
+        self._pool_reasons: dict[tuple[str, Kind, Resources, int, Layout], tuple[PendingReason, ...]] = {}
         self._all: dict[tuple[object, ...], tuple[PendingReason, ...]] = {}
 
     def reasons(self, request: Request) -> tuple[PendingReason, ...]:
@@ -59,6 +59,7 @@ class Explainer:
             request.kind,
             request.resources,
             request.tasks,
+            layout_of(request),
             request.held,
             *((request.time_limit_s, request.preemptible) if request.pool_id in self._lending.borrowers else ()),
         )
@@ -86,17 +87,17 @@ class Explainer:
         return tuple(_over_quota(over) for over in self._ledger.shortfalls(request, charge_of(request.kind, ask)))
 
     def _pool(self, request: Request) -> tuple[PendingReason, ...]:
-        key = (request.pool_id, request.kind, request.resources, request.tasks)
+        key = (request.pool_id, request.kind, request.resources, request.tasks, layout_of(request))
         found = self._pool_reasons.get(key)
         if found is None:
             found = self._pool_reasons[key] = explain_pool(request, self._left_of(request.pool_id))
         return found
 
     def _ask(self, request: Request, left: Leftover) -> Ask:
-        key = (request.pool_id, request.resources, request.tasks)
+        key = (request.pool_id, request.resources, request.tasks, layout_of(request))
         ask = self._asks.get(key)
         if ask is None:
-            ask = self._asks[key] = left.room.ask(request.resources, request.tasks)
+            ask = self._asks[key] = left.room.ask(request.resources, request.tasks, key[3])
         return ask
 
     def _kept_for_other(self, request: Request) -> PendingReason:
@@ -166,9 +167,9 @@ def explain_pool(request: Request, left: Leftover | None) -> tuple[PendingReason
     room = left.room
     if refused := refuse_kind(request.kind, room.pool):
         return (_unavailable(0, refused[0].message),)
-    if too_large := refuse_size(request.resources, request.tasks, room):
+    ask = room.ask(request.resources, request.tasks, layout_of(request))
+    if too_large := refuse_size(request.resources, ask, room):
         return tuple(_no_such(refusal) for refusal in too_large)
-    ask = room.ask(request.resources, request.tasks)
     if room_in(ask, room.installed) < ask.tasks:
         missing = "knows the memory of all its cards" if room.nodes else "has a node"
         return (_unavailable(0, f"waits until pool {room.pool.id} {missing}"),)

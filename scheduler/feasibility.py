@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from scheduler.capacity import Ask, NodeRoom, PoolRoom
-from scheduler.filters import fitting_cards, room_in
+from scheduler.capacity import ANYWHERE, Ask, NodeRoom, PoolRoom, layout_of
+from scheduler.filters import fitting_cards, room_in, room_on
 from scheduler.model import WHOLE_CARD_MILLI, Kind, Pool, Request, Resources, Snapshot
 from scheduler.quotas import Ledger, Shortfall, charge_of
 from scheduler.sizing import charge_milli, find_faults, matches_model, nominal_slice_mib, slice_mib
@@ -21,6 +21,7 @@ class RefusalCode(StrEnum):
     UNKNOWN_POOL = "unknown_pool"
     KIND_NOT_ALLOWED = "kind_not_allowed"
     UNKNOWN_MODEL = "unknown_model"
+    UNKNOWN_LABEL = "unknown_label"
     POOL_NOT_CUT = "pool_not_cut"
     EXCEEDS_CARD = "exceeds_card"
     EXCEEDS_NODE = "exceeds_node"
@@ -75,7 +76,7 @@ def impossible(request: Request, snapshot: Snapshot) -> tuple[Refusal, ...]:
     if any(refusal.field != "kind" for refusal in refusals):
         return tuple(refusals)  # nothing more can be said of numbers that make no sense
     room = PoolRoom(pool, (node for node in snapshot.nodes if node.pool_id == pool.id))
-    refusals += refuse_size(request.resources, request.tasks, room)
+    refusals += refuse_size(request.resources, room.ask(request.resources, request.tasks, layout_of(request)), room)
     refusals += _refuse_quota(request, room, Ledger(snapshot.scopes))
     return tuple(refusals)
 
@@ -101,19 +102,43 @@ def refuse_kind(kind: Kind, pool: Pool) -> tuple[Refusal, ...]:
     return (Refusal("kind", RefusalCode.KIND_NOT_ALLOWED, RefusedBy.POOL, pool.id, kind.value, None, message, names),)
 
 
-def refuse_size(resources: Resources, tasks: int, room: PoolRoom) -> tuple[Refusal, ...]:
+def refuse_size(resources: Resources, ask: Ask, room: PoolRoom) -> tuple[Refusal, ...]:
     """What the hardware of the pool, all of it and idle, is too small for. The request is well-formed."""
     if not room.nodes or (resources.gpus and room.has_unknown_cards):
         return ()
-    ask = room.ask(resources, tasks)
-    refusals = [*_refuse_card(resources, room), *_refuse_node(ask, room)]
+    refusals = [*_refuse_card(resources, room), *_refuse_node(ask, room), *_refuse_labels(ask, room)]
     if refusals:
         return tuple(refusals)
     held = room_in(ask, room.installed)
-    if held < tasks:
-        message = f"pool {room.pool.id} holds {counted(held, 'task')} of this size at most; asked for: {tasks}"
-        return (_refusal(room, "tasks", RefusalCode.EXCEEDS_POOL, tasks, held, message),)
-    return ()
+    return () if held >= ask.tasks else (_refuse_tasks(ask, held, room),)
+
+
+def _refuse_labels(ask: Ask, room: PoolRoom) -> list[Refusal]:
+    """Labels that no node of the pool has together."""
+    labels = ask.layout.labels
+    if not labels or any(labels <= node.labels for node, _ in room.installed):
+        return []
+    present = tuple(sorted(frozenset().union(*(node.labels for node, _ in room.installed))))
+    asked = ", ".join(sorted(labels))
+    message = f"no node of pool {room.pool.id} is labelled {asked}; labels are {', '.join(present) or 'not set'}"
+    code = RefusalCode.UNKNOWN_LABEL
+    return [Refusal("node_labels", code, RefusedBy.POOL, room.pool.id, asked, None, message, present)]
+
+
+def _refuse_tasks(ask: Ask, held: int, room: PoolRoom) -> Refusal:
+    """Each task alone would fit."""
+    name, labelled = room.pool.id, " with these labels" if ask.layout.labels else ""
+    if ask.layout.same_node:
+        anywhere = replace(ask, layout=replace(ask.layout, same_node=False))
+        most = max((room_on(anywhere, node) for node, _ in room.installed), default=0)
+        message = f"no node of pool {name}{labelled} holds more than {counted(most, 'task')} of this size"
+        return _refusal(room, "tasks", RefusalCode.EXCEEDS_NODE, ask.tasks, most, f"{message}; asked for: {ask.tasks}")
+    if ask.layout.spread:
+        message = f"pool {name} has {counted(held, 'node')}{labelled} for a task of this size; asked for: {ask.tasks}"
+    else:
+        nodes = "" if ask.layout is ANYWHERE else f" on nodes{labelled}"
+        message = f"pool {name} holds {counted(held, 'task')} of this size at most{nodes}; asked for: {ask.tasks}"
+    return _refusal(room, "tasks", RefusalCode.EXCEEDS_POOL, ask.tasks, held, message)
 
 
 def _refusal(room: PoolRoom, field: str, code: RefusalCode, asked: int, would_pass: int, message: str) -> Refusal:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from scheduler.capacity import Ask, CardRoom, NodeRoom
+from scheduler.capacity import ANYWHERE, Ask, CardRoom, NodeRoom
 from scheduler.model import WHOLE_CARD_MILLI
 
 
@@ -63,11 +63,16 @@ def tasks_on_cards(ask: Ask, fitting: Sequence[CardRoom], at_most: int) -> int:
 
 
 def tasks_on(ask: Ask, node: NodeRoom, fitting: Sequence[CardRoom]) -> int:
-    """How many of the request's tasks, at most all of them, the node holds at once on the cards that fit."""
+    """How many of the request's tasks, at most all of them, the node may hold at once on the cards that fit."""
+    layout = ask.layout
+    if layout is not ANYWHERE and not layout.labels <= node.labels:
+        return 0
     if ask.tasks == 1:  # by far the most frequent case, and the inner loop of every search
         beside = node.free_cpu_milli >= ask.cpu_milli and node.free_memory_mib >= ask.memory_mib
         return int(beside and len(fitting) >= ask.gpus)
-    return tasks_on_cards(ask, fitting, max(0, tasks_beside(ask, node)))
+    at_most = max(0, tasks_beside(ask, node))
+    held = tasks_on_cards(ask, fitting, min(1, at_most) if layout.spread else at_most)
+    return 0 if layout.same_node and held < ask.tasks else held
 
 
 def room_on(ask: Ask, node: NodeRoom) -> int:

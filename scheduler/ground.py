@@ -162,7 +162,7 @@ def _change(node: NodeRoom, task: TaskPlacement, sign: int) -> None:
 def copied(node: NodeRoom) -> NodeRoom:
     """The node with cards of its own, to try things on."""
     made = NodeRoom.__new__(NodeRoom)
-    made.id, made.is_open, made.version = node.id, node.is_open, node.version
+    made.id, made.is_open, made.labels, made.version = node.id, node.is_open, node.labels, node.version
     made.free_cpu_milli, made.free_memory_mib, made.free_milli = (
         node.free_cpu_milli,
         node.free_memory_mib,

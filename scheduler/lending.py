@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.capacity import Ask, CardRoom, PoolRoom
+from scheduler.capacity import Ask, CardRoom, Layout, PoolRoom, layout_of
 from scheduler.filters import is_empty
 from scheduler.ground import Ground, Tasks
 from scheduler.model import (
@@ -92,7 +92,7 @@ class Lending:
 
     def kept_back_from(self, rule: LendingRule, request: Request) -> int | None:
         """`keeps_back` by the request alone."""
-        ask, _ = self._stock(rule.lender).search_for(request.resources, request.tasks)
+        ask, _ = self._stock(rule.lender).search_for(request)
         return self.keeps_back(rule, request, ask)
 
     def lend(self, request: Request) -> Loan | None:
@@ -100,11 +100,12 @@ class Lending:
         for rule in self.rules:
             if rule.borrower != request.pool_id or request.resources.gpus < 1:
                 continue
-            key = (rule.id, request.resources, request.tasks, request.time_limit_s, request.preemptible, request.kind)
+            shape = (request.resources, request.tasks, layout_of(request))
+            key = (rule.id, shape, request.time_limit_s, request.preemptible, request.kind)
             if key in self._refused:
                 continue
             stock = self._stock(rule.lender)
-            ask, search = stock.search_for(request.resources, request.tasks)
+            ask, search = stock.search_for(request)
             may_lend = self.may_use(rule, request) and self.keeps_back(rule, request, ask) is None
             tasks = search.place() if may_lend else None
             if tasks is None:
@@ -223,7 +224,7 @@ class _Stock:
         self.slices = max(1, ground.pool.slices_per_gpu)  # an uncut card is one
         self.free_slices = free_slices(ground.now)
         self.room: PoolRoom = ground.twin(ground.lasting or ground.now)
-        self._searches: dict[tuple[Resources, int], tuple[Ask, Search]] = {}
+        self._searches: dict[tuple[Resources, int, Layout], tuple[Ask, Search]] = {}
         lent: dict[str, tuple[int, int]] = {}
         for work in held:
             if is_lent(work, ground.pool.id):
@@ -243,10 +244,10 @@ class _Stock:
     def count_free_cards(self) -> None:
         self.free_cards = sum(is_empty(card) for node in self.room.nodes if node.is_open for card in node.cards)
 
-    def search_for(self, resources: Resources, tasks: int) -> tuple[Ask, Search]:
-        key = (resources, tasks)
+    def search_for(self, request: Request) -> tuple[Ask, Search]:
+        key = (request.resources, request.tasks, layout_of(request))
         if key not in self._searches:
-            ask = self.room.ask(resources, tasks)
+            ask = self.room.ask(*key)
             self._searches[key] = ask, Search(self.room, ask)
         return self._searches[key]
 

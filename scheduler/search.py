@@ -25,6 +25,7 @@ class Search:
         self._heap: list[_Entry] | None = None  # made when first needed
         self._seen = 0  # how many of the pool's changes the heap knows
         self._has_failed = False
+        self._pack = room.pool.strategy is Strategy.PACK or ask.layout.same_node
 
     def place(self) -> tuple[TaskPlacement, ...] | None:
         """Take room for all tasks of one request, or for none of them (None)."""
@@ -34,13 +35,12 @@ class Search:
         if chosen is None:
             self._has_failed = True
             return None
-        pack = self._room.pool.strategy is Strategy.PACK
-        counts = _fill(chosen, self._ask.tasks) if pack else _deal(chosen, self._ask.tasks)
+        counts = _fill(chosen, self._ask.tasks) if self._pack else _deal(chosen, self._ask.tasks)
         placed: list[TaskPlacement] = []
         for (_, _, index, _, _), count in zip(chosen, counts, strict=True):
             node = self._room.nodes[index]
             cards = rank_cards(self._room.pool.strategy, fitting_cards(self._ask, node, node.cards))
-            hands = deal_cards(self._ask, cards, count, stack=pack)
+            hands = deal_cards(self._ask, cards, count, stack=self._room.pool.strategy is Strategy.PACK)
             placed += self._room.place(index, self._ask, hands, first_rank=len(placed))
         return tuple(placed)
 
@@ -50,10 +50,9 @@ class Search:
         To pack, as many as it takes; to spread, one for each task while there are as many.
         """
         heap = self._refresh()
-        pack = self._room.pool.strategy is Strategy.PACK
         chosen: list[_Entry] = []
         held = 0
-        while heap and (held if pack else len(chosen)) < self._ask.tasks:
+        while heap and (held if self._pack else len(chosen)) < self._ask.tasks:
             entry = heappop(heap)
             _, _, index, version, tasks = entry
             if version == self._room.nodes[index].version:

@@ -1,6 +1,7 @@
 """What a pool lacks for a request right now: too little in all (full), or enough in all but not in one place."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from scheduler.capacity import Ask, CardRoom, NodeRoom, PoolRoom
@@ -40,8 +41,12 @@ class Leftover:
     def places(self, ask: Ask) -> Places:
         """The open nodes; for a request with GPUs only those that have something free on a card."""
         if ask.gpus == 0:
-            return [(node, []) for node in self._open]
-        return [(node, fitting_cards(ask, node, node.cards)) for node in self._open if node.free_milli > 0]
+            return [(node, []) for node in self._open if ask.layout.labels <= node.labels]
+        return [
+            (node, fitting_cards(ask, node, node.cards))
+            for node in self._open
+            if node.free_milli > 0 and ask.layout.labels <= node.labels
+        ]
 
     def on_nodes(self, quantity: str) -> tuple[int, int]:
         """What all open nodes have free of it, and the most that one of them has."""
@@ -77,6 +82,10 @@ def find_shortages(resources: Resources, ask: Ask, left: Leftover, places: Place
             reasons.append(_fragmented(name, needed, largest, where))
     if reasons:
         return tuple(reasons)
+    if ask.layout.same_node and ask.tasks > 1:
+        anywhere = replace(ask, layout=replace(ask.layout, same_node=False))
+        most = max((tasks_on(anywhere, node, fitting) for node, fitting in places), default=0)
+        return (_not_together(ask, most),)
     return (_not_together(ask, sum(tasks_on(ask, node, fitting) for node, fitting in places)),)
 
 
@@ -128,8 +137,13 @@ def _fragmented(name: str, needed: int, largest: int, where: str) -> PendingReas
 
 def _not_together(ask: Ask, held: int) -> PendingReason:
     numbers: dict[str, int | str] = {"quantity": "tasks", "needed": ask.tasks, "largest_free": held}
+    where = ""
+    if ask.layout.same_node:
+        where = " on one node"
+    elif ask.layout.spread:
+        where = " on as many nodes"
     if ask.tasks == 1:
         message = "enough cards, CPU and memory are free, but not together on one node"
     else:
-        message = f"needs room for {counted(ask.tasks, 'task')} at once, there is room for {held}"
+        message = f"needs room for {counted(ask.tasks, 'task')} at once{where}, there is room for {held}"
     return PendingReason(Reason.FRAGMENTED, numbers, message)

@@ -63,9 +63,10 @@ class Simulation:
         self._lent: dict[str, bool] = {}  # by running work: whether it is on lent cards
         self._promised: dict[str, int] = {}  # by waiting job: the first start that was reserved for it
         self._users_count = any(quota.per_user for group in scenario.groups for quota in group.quotas)
-        self._has_claims = any(pool.priority_gap is not None for pool in scenario.pools) or any(
-            quota.guaranteed_milli is not None for group in scenario.groups for quota in group.quotas
-        )
+        self._has_guarantees = any(quota.guaranteed_milli for group in scenario.groups for quota in group.quotas)
+        self._has_gaps = any(pool.priority_gap is not None for pool in scenario.pools)
+        self._has_endless = not all(part.has_time_limit for part in scenario.jobs)
+        self._lenders = {rule.lender for rule in scenario.lending}
         self.decide_calls = 0
         self._draw_arrivals(seed, weeks)
 
@@ -130,7 +131,7 @@ class Simulation:
         likeness = self._likeness(request)
         has_like = any(self._likeness(other) == likeness for other in self._waiting.values())
         self._waiting[work.id] = request
-        if self._has_claims:
+        if self._has_endless:
             self._at(now_us + _PATIENCE_US, _Event.LOOK)
         return not has_like
 
@@ -184,7 +185,8 @@ class Simulation:
         del self._work[work.id]
         if work.id in self._running:
             self._free(work, now_us)
-            return True
+            is_wanted = any(request.pool_id == work.pool_id for request in self._waiting.values())
+            return is_wanted or work.pool_id in self._lenders
         del self._waiting[work.id]
         if self.meter.is_measured(work.arrives_us):
             self.meter.environment_waits_us.append(now_us - work.arrives_us)
@@ -337,8 +339,10 @@ class Simulation:
             self._at(min(later), _Event.LOOK, "edge")
 
     def _look_later(self, plan: Plan, now_us: int) -> None:
-        """Work just started may be preempted once it has run for its minimum."""
-        if self._has_claims and plan.placements and self._waiting:
+        """Work just started may be preempted, once it has run for its minimum, by what waits with a higher claim."""
+        started = [self._running[one.request_id].priority for one in plan.placements if one.request_id in self._running]
+        highest = max((request.priority for request in self._waiting.values()), default=-1)
+        if started and ((self._has_gaps and highest > min(started)) or (self._has_guarantees and self._waiting)):
             for seconds in {pool.min_run_s for pool in self.fleet.pools}:
                 self._at(now_us + (self._scenario.start_s + seconds) * SECOND_US, _Event.LOOK)
 

@@ -1,7 +1,5 @@
 """Small clusters whose numbers can be counted by hand: two cards to train on and two, cut in 8, for developers."""
 
-from itertools import pairwise
-
 import pytest
 
 from scheduler.simulator.run import simulate

@@ -2,7 +2,7 @@
 
 from django.urls import include, path, re_path
 
-from aistation.api.views import catalog, documents, environments, fleet, groups, jobs, logs, people, reports
+from aistation.api.views import catalog, documents, environments, fleet, groups, jobs, lending, logs, people, reports
 from aistation.core import converters  # noqa: F401 - makes the kinds of address parts known
 
 app_name = "api"
@@ -24,6 +24,10 @@ v1 = [
     path("join-tokens/<number:token_id>", fleet.JoinTokenDetail.as_view()),
     path("nodes", fleet.Nodes.as_view()),
     path("nodes/<name:node>", fleet.NodeDetail.as_view()),
+    path("lending", lending.LendingRules.as_view()),
+    path("lending/<name:rule>", lending.LendingDetail.as_view()),
+    path("reserves", lending.Reserves.as_view()),
+    path("reserves/<name:reserve>", lending.ReserveDetail.as_view()),
     path("nodes/<name:node>/cordon", fleet.Cordon.as_view()),
     path("nodes/<name:node>/uncordon", fleet.Uncordon.as_view()),
     path("nodes/<name:node>/drain", fleet.Drain.as_view()),
@@ -38,6 +42,7 @@ v1 = [
     path("jobs/dry-run", jobs.JobDryRun.as_view()),
     path("jobs/<uid:job>", jobs.JobDetail.as_view()),
     path("jobs/<uid:job>/cancel", jobs.JobCancel.as_view()),
+    path("jobs/<uid:job>/checkpoint", jobs.JobCheckpoint.as_view()),
     path("jobs/<uid:job>/hold", jobs.JobHold.as_view()),
     path("jobs/<uid:job>/release", jobs.JobRelease.as_view()),
     path("jobs/<uid:job>/events", jobs.JobEvents.as_view()),

@@ -66,11 +66,7 @@ class ThreadedHandler(BaseHandler):
         set_script_prefix(get_script_prefix(scope))
         request_started.send(sender=type(self), scope=scope)
         request, refusal = self._asgi.create_request(scope, BytesIO(body))
-        response: HttpResponseBase
-        if request is None:
-            response = cast("HttpResponse", refusal)
-        else:
-            response = self.get_response(request)
+        response = cast("HttpResponseBase", refusal if request is None else self.get_response(request))
         try:
             start = _start_of(response)
             if not response.streaming:

@@ -22,6 +22,10 @@ class Pool(models.Model):
     gpu_reserve_mib = models.PositiveIntegerField(default=512)
     cpu_overcommit_percent = models.PositiveIntegerField(default=100)
     strategy = models.CharField(max_length=8, choices=Strategy, default=Strategy.PACK)
+    priority_gap = models.PositiveSmallIntegerField(
+        null=True, help_text="work preempts what is this much lower; null: priority only orders the queue"
+    )
+    min_run_s = models.PositiveIntegerField(default=300, help_text="before work may be preempted")
     created_at = models.DateTimeField()
 
     class Meta:
@@ -29,6 +33,50 @@ class Pool(models.Model):
             models.CheckConstraint(name="pool_slices", condition=Q(slices_per_gpu__lte=64)),
             models.CheckConstraint(name="pool_overcommit", condition=Q(cpu_overcommit_percent__range=(100, 1000))),
         ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TakeBack(models.TextChoices):
+    """How lent cards come back. See `scheduler.model.TakeBack`."""
+
+    WAIT = "wait"
+    CHECKPOINT = "checkpoint"
+
+
+class LendingRule(models.Model):
+    """Idle cards of one pool run jobs of another pool's queue. ``windows``: pairs of minutes since Monday 00:00 in
+    ``time_zone``; none: at any time."""
+
+    name = models.CharField(max_length=63, unique=True)
+    lender = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="lends")
+    borrower = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="borrows")
+    windows = models.JSONField(default=list)
+    time_zone = models.CharField(max_length=64, default="UTC")
+    keep_free_slices = models.PositiveIntegerField(default=0)
+    keep_free_cards = models.PositiveIntegerField(default=0)
+    notice_s = models.PositiveIntegerField(default=0)
+    take_back = models.CharField(max_length=10, choices=TakeBack, default=TakeBack.WAIT)
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(name="lends_to_another_pool", condition=~Q(lender=F("borrower")))]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Reserve(models.Model):
+    """A warm reserve: during ``windows`` the pool has room for environments of ``slices`` slices, in use or free."""
+
+    name = models.CharField(max_length=63, unique=True)
+    pool = models.ForeignKey(Pool, on_delete=models.PROTECT, related_name="reserves")
+    slices = models.PositiveIntegerField()
+    windows = models.JSONField(default=list)
+    time_zone = models.CharField(max_length=64, default="UTC")
+    created_at = models.DateTimeField()
 
     def __str__(self) -> str:
         return self.name
@@ -78,6 +126,7 @@ class Node(models.Model):
     runtime_error = models.CharField(max_length=500, blank=True)
     devices_error = models.CharField(max_length=500, blank=True)
     simulated = models.BooleanField(default=False)
+    labels: Any = ArrayField(models.CharField(max_length=127), default=list, help_text="key=value, set by people")
     disk_used_percent = models.PositiveSmallIntegerField(null=True)
     machine_cpu_milli = models.PositiveBigIntegerField(default=0, help_text="as reported, without overcommit")
     cpu_milli = models.PositiveBigIntegerField(default=0, help_text="what may be given out")

@@ -1,23 +1,26 @@
 """Reads of the fleet. ``access_*`` is the only way for an edge to get hold of a row."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from django.conf import settings
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Count, Prefetch, QuerySet, Sum
 
 from aistation.core.errors import NotFoundError
-from aistation.fleet.models import Device, Duty, JoinToken, Liveness, Node, Pool
+from aistation.fleet.models import Device, Duty, JoinToken, LendingRule, Liveness, Node, Pool, Reserve
 from aistation.tenancy.policy import Action, Actor, allows
 from aistation.tenancy.selectors import require
-from scheduler.model import WHOLE_CARD_MILLI
+from scheduler.model import WHOLE_CARD_MILLI, Window
 from scheduler.model import Device as DeviceFact
 from scheduler.model import Kind as KindFact
+from scheduler.model import LendingRule as LendingFact
 from scheduler.model import Node as NodeFact
 from scheduler.model import Pool as PoolFact
+from scheduler.model import Reserve as ReserveFact
 from scheduler.model import Strategy as StrategyFact
+from scheduler.model import TakeBack as TakeBackFact
 from scheduler.sizing import slice_mib
 
 
@@ -32,6 +35,30 @@ def access_pool(actor: Actor, name: str, action: Action = Action.VIEW_CLUSTER) -
         raise NotFoundError
     require(actor, action)
     return pool
+
+
+def list_lending(actor: Actor) -> QuerySet[LendingRule]:
+    require(actor, Action.VIEW_CLUSTER)
+    return LendingRule.objects.select_related("lender", "borrower").order_by("name")
+
+
+def list_reserves(actor: Actor) -> QuerySet[Reserve]:
+    require(actor, Action.VIEW_CLUSTER)
+    return Reserve.objects.select_related("pool").order_by("name")
+
+
+def access_lending(actor: Actor, name: str) -> LendingRule:
+    rule = list_lending(actor).filter(name=name).first()
+    if rule is None:
+        raise NotFoundError
+    return rule
+
+
+def access_reserve(actor: Actor, name: str) -> Reserve:
+    reserve = list_reserves(actor).filter(name=name).first()
+    if reserve is None:
+        raise NotFoundError
+    return reserve
 
 
 def list_nodes(actor: Actor) -> QuerySet[Node]:
@@ -112,13 +139,15 @@ def scheduler_pools() -> tuple[PoolFact, ...]:
             slices_per_gpu=pool.slices_per_gpu,
             gpu_reserve_mib=pool.gpu_reserve_mib,
             strategy=StrategyFact(pool.strategy),
+            priority_gap=pool.priority_gap,
+            min_run_s=pool.min_run_s,
         )
         for pool in Pool.objects.order_by("name")
     )
 
 
 _NODE_COLUMNS: Final = (
-    "name", "pool__name", "duty", "liveness", "runtime_error", "disk_used_percent",
+    "name", "pool__name", "labels", "duty", "liveness", "runtime_error", "disk_used_percent",
     "cpu_milli", "cpu_taken_milli", "memory_mib", "memory_taken_mib",
 )  # fmt: skip
 _DEVICE_COLUMNS: Final = (
@@ -140,9 +169,50 @@ def scheduler_nodes() -> tuple[NodeFact, ...]:
             free_memory_mib=max(0, node.memory_mib - node.memory_taken_mib),
             devices=tuple(_device_fact(device) for device in node.devices.all()),
             schedulable=not unavailable_because(node),
+            labels=frozenset(node.labels),
         )
         for node in nodes
     )
+
+
+def fleet_totals() -> Mapping[int, tuple[int, int, int]]:
+    """Card milli, CPU milli and MiB of RAM that each pool has, by its row id."""
+    nodes = Node.objects.values_list("pool_id").annotate(Sum("cpu_milli"), Sum("memory_mib")).order_by()
+    cards = Device.objects.filter(present=True, node__removed_at=None).values_list("node__pool_id")
+    counts = dict(cards.annotate(Count("id")).order_by())
+    return {
+        pool_id: (counts.get(pool_id, 0) * WHOLE_CARD_MILLI, int(cpu), int(memory)) for pool_id, cpu, memory in nodes
+    }
+
+
+def scheduler_lending() -> tuple[LendingFact, ...]:
+    """The lending rules in force, by name."""
+    return tuple(
+        LendingFact(
+            id=rule.name,
+            lender=rule.lender.name,
+            borrower=rule.borrower.name,
+            windows=windows_of(rule.windows),
+            time_zone=rule.time_zone,
+            keep_free_slices=rule.keep_free_slices,
+            keep_free_cards=rule.keep_free_cards,
+            notice_s=rule.notice_s,
+            take_back=TakeBackFact(rule.take_back),
+        )
+        for rule in LendingRule.objects.filter(enabled=True).select_related("lender", "borrower").order_by("name")
+    )
+
+
+def scheduler_reserves() -> tuple[ReserveFact, ...]:
+    """The warm reserves, by name."""
+    return tuple(
+        ReserveFact(row.name, row.pool.name, row.slices, windows_of(row.windows), row.time_zone)
+        for row in Reserve.objects.select_related("pool").order_by("name")
+    )
+
+
+def windows_of(pairs: Iterable[Sequence[int]]) -> tuple[Window, ...]:
+    return tuple(Window(start, end) for start, end in pairs)
 
 
 @dataclass(frozen=True, slots=True)

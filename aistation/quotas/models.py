@@ -45,6 +45,12 @@ class QuotaScope(models.Model):
     running_jobs_used = models.BigIntegerField(default=0)
     running_jobs_over = models.BigIntegerField(default=0)
 
+    weight = models.PositiveSmallIntegerField(
+        default=1, help_text="of a group in a pool, when groups compete for what nobody is guaranteed"
+    )
+    usage = models.BigIntegerField(default=0, help_text="decayed card-equivalent milli-seconds of a group in a pool")
+    usage_at = models.DateTimeField(null=True, help_text="up to when usage is counted")
+
     max_queued_jobs = models.PositiveIntegerField(null=True)
     max_environment_s = models.PositiveIntegerField(null=True)
     max_priority = models.PositiveSmallIntegerField(null=True)
@@ -52,6 +58,7 @@ class QuotaScope(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["group", "user", "pool"], name="quota_scope_once", nulls_distinct=False),
+            models.CheckConstraint(name="quota_weight", condition=Q(weight__range=(1, 1000))),
             models.CheckConstraint(name="quota_priority", condition=Q(max_priority=None) | Q(max_priority__lte=100)),
             *(
                 models.CheckConstraint(

@@ -53,6 +53,7 @@ class QuotaRow:
     max_queued_jobs: int | None = None
     max_environment_s: int | None = None
     max_priority: int | None = None
+    weight: int = 1
 
     @property
     def over(self) -> tuple[str, ...]:
@@ -107,10 +108,18 @@ def as_scheduler_scopes(scopes: Iterable[QuotaScope]) -> tuple[Scope, ...]:
             memory_mib=_limit(scope, "memory_mib"),
             environments=_limit(scope, "environments"),
             running_jobs=_limit(scope, "running_jobs"),
+            guaranteed_milli=scope.gpu_milli_guaranteed or None,
+            weight=scope.weight,
+            usage=scope.usage,
         )
         for scope in scopes
-        if any(getattr(scope, f"{quantity}_limit") is not None for quantity in QUANTITIES)
+        if _is_group_in_pool(scope) or any(getattr(scope, f"{quantity}_limit") is not None for quantity in QUANTITIES)
     )
+
+
+def _is_group_in_pool(scope: QuotaScope) -> bool:
+    """Such a scope also carries what the order of service depends on."""
+    return scope.user_id is None and scope.pool_id is not None
 
 
 def applying_scopes(*, group_id: int, user_id: int, pool_id: int) -> list[QuotaScope]:
@@ -196,4 +205,4 @@ def _row(group: Group, place: Place, scopes: Mapping[Place, QuotaScope], queued:
         for name in QUANTITIES
     }
     counts = {name: getattr(scope, name) for name in COUNTS}
-    return QuotaRow(group.name, user, pool, quantities, queued.get(place, 0), **counts)
+    return QuotaRow(group.name, user, pool, quantities, queued.get(place, 0), weight=scope.weight, **counts)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import transaction
@@ -10,12 +10,15 @@ from django.db.models import F, Q
 from django.db.models.functions import Least
 
 from aistation.audit.services import record
+from aistation.core.bulk import update_rows
 from aistation.core.dispatch import send_once_on_commit
 from aistation.core.errors import ConflictError, FieldError, InvalidInputError
 from aistation.fleet.models import Pool
+from aistation.fleet.selectors import fleet_totals
 from aistation.quotas.models import COUNTS, GUARANTEED, QUANTITIES, QuotaScope
 from aistation.tenancy.models import Group, User
 from aistation.tenancy.policy import Actor
+from scheduler.fairness import accrued, dominant_milli
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class QuotaChange:
     limits: Mapping[str, int | None]
     guaranteed: Mapping[str, int]
     counts: Mapping[str, int | None]
+    weight: int | None = None  # None: unchanged
     seen: Mapping[str, int | None] | None = None
 
 
@@ -172,7 +176,27 @@ def set_quotas_of_many(
 def numbers(scope: QuotaScope) -> dict[str, int | None]:
     """The settable numbers of a scope, by column."""
     columns = [f"{q}_limit" for q in QUANTITIES] + [f"{q}_guaranteed" for q in GUARANTEED] + list(COUNTS)
+    columns.append("weight")
     return {column: getattr(scope, column) for column in columns}
+
+
+def accrue_usage(now: datetime) -> None:
+    """Count the use of the time since the last call towards the groups' decayed usage, by which the queue is served.
+
+    Called every few seconds; a change in between counts from the next call on, an error of seconds in two days.
+    """
+    totals = fleet_totals()
+    with transaction.atomic():
+        scopes = list(
+            QuotaScope.objects.select_for_update(no_key=True).filter(user=None, pool__isnull=False).order_by("pk")
+        )
+        for scope in scopes:
+            since = scope.usage_at or now
+            used = scope.gpu_milli_used, scope.cpu_milli_used, scope.memory_mib_used
+            milli = dominant_milli(*used, totals.get(scope.pool_id or 0, (0, 0, 0)))
+            scope.usage = accrued(scope.usage, milli, (now - since) // timedelta(microseconds=1))
+            scope.usage_at = now
+        update_rows(scopes, ("usage", "usage_at"))
 
 
 def _apply(scope: QuotaScope, change: QuotaChange) -> None:
@@ -184,6 +208,11 @@ def _apply(scope: QuotaScope, change: QuotaChange) -> None:
         setattr(scope, f"{quantity}_guaranteed", amount)
     for name, count in change.counts.items():
         setattr(scope, name, count)
+    if change.weight not in (None, scope.weight):
+        if scope.user_id is not None or scope.pool_id is None:
+            message = "A weight belongs to a group in one pool."
+            raise InvalidInputError(message, errors=[FieldError("weight", "misplaced", message)])
+        scope.weight = change.weight
     for quantity in GUARANTEED:
         limit, floor = getattr(scope, f"{quantity}_limit"), getattr(scope, f"{quantity}_guaranteed")
         if limit is not None and floor > limit:

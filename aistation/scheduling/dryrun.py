@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from aistation.scheduling.snapshot import microseconds, take_snapshot
+from aistation.scheduling.snapshot import instant, microseconds, take_snapshot
 from aistation.tenancy.policy import Actor
 from aistation.workloads.submission import Submission, check, request_of
 from scheduler.decide import decide
@@ -21,6 +21,10 @@ class DryRun:
     position: int | None
     reasons: Sequence[PendingReason]
     tasks: Sequence[TaskPlacement]
+    lent_by: str | None = None
+    earliest: datetime | None = None
+    latest: datetime | None = None
+    preempts: int = 0  # running jobs that would be asked to leave for it
 
 
 def dry_run(*, actor: Actor, submission: Submission, now: datetime) -> DryRun:
@@ -32,6 +36,14 @@ def dry_run(*, actor: Actor, submission: Submission, now: datetime) -> DryRun:
     plan = decide(replace(snapshot, pending=(*snapshot.pending, request)))
     placed = next((placement for placement in plan.placements if placement.request_id == _ID), None)
     if placed is not None:
-        return DryRun(starts_now=True, position=None, reasons=(), tasks=placed.tasks)
+        return DryRun(starts_now=True, position=None, reasons=(), tasks=placed.tasks, lent_by=placed.lent_by)
     waiting = next(waiting for waiting in plan.waiting if waiting.request_id == _ID)
-    return DryRun(starts_now=False, position=waiting.position, reasons=waiting.reasons, tasks=())
+    return DryRun(
+        starts_now=False,
+        position=waiting.position,
+        reasons=waiting.reasons,
+        tasks=(),
+        earliest=instant(waiting.earliest_us),
+        latest=instant(waiting.latest_us),
+        preempts=sum(one.beneficiary == _ID for one in plan.preemptions),
+    )

@@ -6,22 +6,32 @@ Each item on its own: one that fails stops no other.
 import logging
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from django.db.models import F
 
 from aistation.fleet import services as fleet
-from aistation.fleet.models import Liveness
+from aistation.fleet.models import Duty, Liveness
+from aistation.quotas.services import accrue_usage
 from aistation.tenancy.services import prune_login_failures
-from aistation.workloads.lifecycle import HOLDING, Kind, Reason, State
+from aistation.workloads.lifecycle import HOLDING, WANTED, Kind, Reason, State
 from aistation.workloads.models import Workload
-from aistation.workloads.services import mark_node_lost, request_stop
+from aistation.workloads.services import mark_node_lost, request_preempt, request_stop
 
 logger = logging.getLogger(__name__)
 
 
 def sweep(now: datetime) -> None:
     """All sweeps, in order."""
-    for step in (fleet.sweep_liveness, end_work_of_lost_nodes, stop_what_ran_too_long, prune_login_failures):
+    steps = (
+        fleet.sweep_liveness,
+        end_work_of_lost_nodes,
+        empty_draining_nodes,
+        stop_what_ran_too_long,
+        accrue_usage,
+        prune_login_failures,
+    )
+    for step in steps:
         _safely(lambda step=step: step(now), step.__name__)  # type: ignore[misc]
 
 
@@ -36,6 +46,22 @@ def end_work_of_lost_nodes(now: datetime) -> None:
     )
     for pk, node in rows.order_by("pk").values_list("pk", "attempts__tasks__node__name").distinct():
         _safely(lambda pk=pk, node=node: mark_node_lost(workload_id=pk, node_name=node, now=now), f"workload {pk}")  # type: ignore[misc]
+
+
+def empty_draining_nodes(now: datetime) -> None:
+    """Jobs that may be preempted leave a draining node and wait again in their place; the rest runs to its end."""
+    rows = Workload.objects.filter(
+        kind=Kind.JOB,
+        preemptible=True,
+        state__in=list(WANTED),
+        attempts__number=F("attempt"),
+        attempts__tasks__allocation__released_at=None,
+        attempts__tasks__node__duty=Duty.DRAINING,
+    )
+    for pk, node in rows.order_by("pk").values_list("pk", "attempts__tasks__node__name").distinct():
+        message = f"Node {node} is being drained."
+        leave = partial(request_preempt, workload_id=pk, reason=Reason.PREEMPTED, message=message, now=now)
+        _safely(leave, f"workload {pk}")
 
 
 def stop_what_ran_too_long(now: datetime) -> None:

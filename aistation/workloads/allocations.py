@@ -35,6 +35,7 @@ class Start:
     scopes: Sequence[QuotaScope]
     targets: Sequence[TaskTarget]
     card_milli: int
+    lent_by_id: int | None = None  # the lending rule, on another pool's cards
 
 
 def place(starts: Sequence[Start], *, epoch: int, now: datetime) -> None:
@@ -70,6 +71,7 @@ def place(starts: Sequence[Start], *, epoch: int, now: datetime) -> None:
             card_milli=start.card_milli,
             epoch=epoch,
             taken_at=now,
+            lent_by_id=start.lent_by_id,
         )
         for task, (start, _, target) in zip(tasks, pairs, strict=True)
     )

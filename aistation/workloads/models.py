@@ -1,10 +1,13 @@
 """Tables of workloads, their attempts and tasks, what these hold, and what they logged."""
 
+from typing import Any
+
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
 
 from aistation.catalog.models import Image
-from aistation.fleet.models import Device, Node, Pool
+from aistation.fleet.models import Device, LendingRule, Node, Pool
 from aistation.tenancy.models import Group, User
 from aistation.workloads.lifecycle import Event, Kind, Phase, Reason, State
 
@@ -39,6 +42,9 @@ class Workload(models.Model):
     preemptible = models.BooleanField(default=True)
     time_limit_s = models.PositiveIntegerField(null=True, help_text="of an attempt; an environment's lifetime")
     max_retries = models.PositiveSmallIntegerField(default=0)
+    same_node = models.BooleanField(default=False, help_text="all tasks on one node")
+    spread = models.BooleanField(default=False, help_text="each task on a node of its own")
+    node_labels: Any = ArrayField(models.CharField(max_length=127), default=list)
 
     # environments only
     idle_timeout_s = models.PositiveIntegerField(null=True)
@@ -50,6 +56,9 @@ class Workload(models.Model):
     stop_reason = models.CharField(max_length=16, choices=_choices(Reason), blank=True, help_text="why it shall end")
     message = models.CharField(max_length=1000, blank=True, help_text="for people, about the present state")
     pending_reasons = models.JSONField(default=list)
+    earliest_start = models.DateTimeField(null=True, help_text="estimate while it waits; null: cannot be said")
+    latest_start = models.DateTimeField(null=True)
+    promised_start = models.DateTimeField(null=True, help_text="the first that a reservation named; it keeps its place")
     attempt = models.PositiveIntegerField(default=0, help_text="number of the latest attempt; 0 before the first")
     retries_used = models.PositiveSmallIntegerField(default=0)
     exit_code = models.SmallIntegerField(null=True)
@@ -133,6 +142,7 @@ class Attempt(models.Model):
     epoch = models.BigIntegerField()
     placed_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
+    saved_at = models.DateTimeField(null=True, help_text="last checkpoint that the job reported")
     ended_at = models.DateTimeField(null=True)
     reason = models.CharField(max_length=16, choices=_choices(Reason), blank=True)
     message = models.CharField(max_length=1000, blank=True)
@@ -180,6 +190,9 @@ class Allocation(models.Model):
     epoch = models.BigIntegerField()
     taken_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True)
+    lent_by = models.ForeignKey(
+        LendingRule, on_delete=models.SET_NULL, null=True, related_name="+", help_text="on another pool's cards"
+    )
 
     class Meta:
         indexes = [models.Index(fields=["node"], name="allocation_live", condition=Q(released_at=None))]
@@ -215,3 +228,12 @@ class LogChunk(models.Model):
             models.UniqueConstraint(fields=["task", "offset"], name="log_chunk_once"),
             models.CheckConstraint(name="log_chunk_size", condition=Q(size__gte=1) & Q(offset__gte=0)),
         ]
+
+
+class QueueOrder(models.Model):
+    """The order in which a pool's queue is served, as last decided. What came since stands behind it."""
+
+    pool = models.OneToOneField(Pool, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    uids: Any = ArrayField(models.CharField(max_length=32), default=list)
+    reservations = models.JSONField(default=list, help_text="[{id, nodes, starts_at}]")
+    decided_at = models.DateTimeField()

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Count, F, Prefetch, Q, QuerySet, Window
+from django.db import connection
+from django.db.models import Count, F, Func, IntegerField, OuterRef, Prefetch, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
 
 from aistation.core.errors import NotFoundError
@@ -15,7 +16,7 @@ from aistation.tenancy.models import Group, User
 from aistation.tenancy.policy import Action, Actor, allows
 from aistation.tenancy.selectors import require, visible_group_ids
 from aistation.workloads.lifecycle import ENDED, WAITING, WANTED, Kind, Phase, State, is_terminal
-from aistation.workloads.models import Attempt, DeviceShare, Task, Transition, Workload
+from aistation.workloads.models import Attempt, DeviceShare, QueueOrder, Task, Transition, Workload
 
 PAGE_LIMIT: Final = 200
 
@@ -61,7 +62,7 @@ def with_places(rows: QuerySet[Workload]) -> QuerySet[Workload]:
     """Prefetch the latest attempt's tasks, nodes and cards: three more queries for any number of rows."""
     shares = DeviceShare.objects.select_related("device").order_by("device__uuid")
     tasks = (
-        Task.objects.select_related("node", "allocation")
+        Task.objects.select_related("node", "allocation__lent_by")
         .prefetch_related(Prefetch("allocation__shares", shares))
         .order_by("rank")
     )
@@ -130,14 +131,20 @@ def find_task(workload_id: int, *, attempt: int | None = None, rank: int = 0) ->
     return rows.order_by("-attempt__number").first()
 
 
-def queue(pool_id: int | None = None) -> QuerySet[Workload]:
-    """What waits, in the scheduler's order, each with its ``position`` in its pool (1 = next)."""
-    rows = Workload.objects.filter(state=State.QUEUED)
-    if pool_id is not None:
-        rows = rows.filter(pool_id=pool_id)
-    order = [F("priority").desc(), F("queued_at").asc(), F("uid").asc()]
+def queue() -> QuerySet[Workload]:
+    """What waits, each with its ``position`` in its pool (1 = next): as last decided; what has come since stands
+    behind that, by priority and age."""
+    decided = Func(
+        QueueOrder.objects.filter(pool_id=OuterRef("pool_id")).values("uids"),
+        F("uid"),
+        function="array_position",
+        output_field=IntegerField(),
+    )
+    order = [F("decided").asc(nulls_last=True), F("priority").desc(), F("queued_at").asc(), F("uid").asc()]
     return (
-        rows.select_related("group", "user", "pool", "image")
+        Workload.objects.filter(state=State.QUEUED)
+        .select_related("group", "user", "pool", "image")
+        .annotate(decided=decided)
         .annotate(position=Window(RowNumber(), partition_by=[F("pool_id")], order_by=order))
         .order_by("pool__name", "position")
     )
@@ -153,8 +160,28 @@ def list_waiting(actor: Actor) -> QuerySet[Workload]:
 
 
 def queue_positions(workloads: Sequence[Workload]) -> Mapping[int, int]:
-    """Row id to position in its pool, for those that are queued. One query for all pools that are asked about."""
+    """Row id to position in its pool, for those that are queued: as last decided; of what has come since, by priority
+    and age."""
     waiting = [workload for workload in workloads if workload.state == State.QUEUED]
+    decided = _decided_positions(waiting)
+    positions = {workload.pk: decided[workload.uid] for workload in waiting if workload.uid in decided}
+    return positions | _positions_by_age([workload for workload in waiting if workload.pk not in positions])
+
+
+def _decided_positions(waiting: Sequence[Workload]) -> dict[str, int]:
+    if not waiting:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT place.uid, place.position FROM workloads_queueorder,"
+            " unnest(uids) WITH ORDINALITY AS place (uid, position)"
+            " WHERE pool_id = ANY(%s) AND place.uid = ANY(%s)",
+            [sorted({one.pool_id for one in waiting}), [one.uid for one in waiting]],
+        )
+        return dict(cursor.fetchall())
+
+
+def _positions_by_age(waiting: Sequence[Workload]) -> dict[int, int]:
     if not waiting:
         return {}
     if len(waiting) == 1:

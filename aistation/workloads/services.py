@@ -21,6 +21,7 @@ from aistation.workloads.lifecycle import (
     ENDED,
     HOLDING,
     WAITING,
+    WANTED,
     Event,
     IllegalTransitionError,
     Kind,
@@ -66,7 +67,7 @@ def lock(workload_id: int) -> tuple[Workload, list[QuotaScope]]:
 
 MOVED: Final = (
     "state", "reason", "stop_reason", "message", "pending_reasons", "attempt", "retries_used", "exit_code",
-    "started_at", "ended_at", "changed_at",
+    "started_at", "ended_at", "changed_at", "promised_start",
 )  # fmt: skip
 """The columns of a workload that `move` and `end` may change."""
 ENDED_ATTEMPT: Final = ("started_at", "ended_at", "reason", "exit_code", "message")
@@ -93,6 +94,8 @@ def move(
     workload.message = message[:1000]
     if event in (Event.STOP, Event.PREEMPT) and reason is not None:
         workload.stop_reason = reason
+    if event is Event.PLACE:
+        workload.promised_start = None
     if after is State.RUNNING and before is not State.RUNNING:
         workload.started_at = now
     if is_terminal(kind, after):
@@ -181,6 +184,29 @@ def request_stop(*, workload_id: int, reason: Reason, now: datetime, actor: Acto
         return workload
     if actor is not None:
         audit(workload, actor, now, f"{kind}.stop")
+    return workload
+
+
+@transaction.atomic
+def request_preempt(*, workload_id: int, reason: Reason, message: str, now: datetime) -> bool:
+    """Ask a running job to save and leave for ``reason`` (PREEMPTED or RECLAIMED); it then waits again under its id
+    and in its place. False, with nothing changed: it is over, leaving already, or may not be preempted."""
+    workload, _ = lock(workload_id)
+    if not workload.preemptible or workload.kind != Kind.JOB or State(workload.state) not in WANTED:
+        return False
+    apply_event(workload, Event.PREEMPT, now=now, reason=reason, message=message)
+    fleet.bump_desired(unended_node_ids(workload))
+    return True
+
+
+@transaction.atomic
+def record_checkpoint(*, workload_id: int, now: datetime, actor: Actor) -> Workload:
+    """The running attempt has saved its progress: ending it now would lose nothing. Raises ConflictError."""
+    workload = Workload.objects.select_for_update(no_key=True).get(pk=workload_id)
+    if State(workload.state) not in HOLDING:
+        raise ConflictError(f"The job does not run ({workload.state}).")
+    Attempt.objects.filter(workload=workload, number=workload.attempt).update(saved_at=now)
+    audit(workload, actor, now, "job.checkpoint", after={"attempt": workload.attempt})
     return workload
 
 

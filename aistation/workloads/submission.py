@@ -50,6 +50,9 @@ class Submission:
     preemptible: bool = True
     time_limit_s: int | None = None
     max_retries: int = 0
+    same_node: bool = False
+    spread: bool = False
+    node_labels: Sequence[str] = ()
     idle_timeout_s: int | None = None
 
 
@@ -83,6 +86,8 @@ def check(actor: Actor, submission: Submission, now: datetime) -> Checked:
         errors.append(FieldError("image", "unknown_image", message))
     errors += env_errors(submission.env)
     errors += _command_errors(submission.command)
+    if submission.same_node and submission.spread:
+        errors.append(FieldError("spread", "contradiction", "Choose same_node or spread, not both."))
     mounts: list[dict[str, str]] = []
     if group is not None:
         require(actor, Action.SUBMIT_WORKLOAD, group_id=group.pk)
@@ -127,6 +132,11 @@ def request_of(actor: Actor, submission: Submission, group: Group, pool: Pool) -
         priority=submission.priority,
         queued_at_us=0,
         tasks=submission.tasks,
+        preemptible=submission.preemptible,
+        time_limit_s=submission.time_limit_s,
+        same_node=submission.same_node,
+        spread=submission.spread,
+        node_labels=frozenset(submission.node_labels),
     )
 
 
@@ -225,6 +235,9 @@ def _columns(
         "preemptible": submission.preemptible,
         "time_limit_s": submission.time_limit_s,
         "max_retries": submission.max_retries,
+        "same_node": submission.same_node,
+        "spread": submission.spread,
+        "node_labels": sorted(set(submission.node_labels)),
         "idle_timeout_s": submission.idle_timeout_s,
         "port": image.port if submission.kind is Kind.ENVIRONMENT else None,
     }

@@ -37,6 +37,8 @@ JOB: Final = {"name": "x", "image": "shell", "group": "vision", "resources": {"g
 ENVIRONMENT: Final = {"name": "x", "image": "shell", "group": "vision"}
 IMAGE: Final = {"name": "new", "reference": "new:1", "kinds": ["job"]}
 PROFILE: Final = {"name": "new", "kinds": ["job"], "resources": {"gpus": 1}}
+LENDING: Final = {"name": "new", "lender": "default", "borrower": "other"}
+RESERVE: Final = {"name": "new", "pool": "default", "slices": 8}
 
 API: Final[dict[str, list[Row]]] = {
     "/api/v1/me": [row("GET", EVERYBODY)],
@@ -65,7 +67,23 @@ API: Final[dict[str, list[Row]]] = {
     "/api/v1/join-tokens": [row("GET", PLATFORM), row("POST", "401 403*5 201", {"pool": "default"})],
     "/api/v1/join-tokens/{join_token_id}": [row("DELETE", "401 403*5 204")],
     "/api/v1/nodes": [row("GET", EVERYBODY)],
-    "/api/v1/nodes/{node}": [row("GET", EVERYBODY), row("DELETE", "401 403*5 409")],
+    "/api/v1/lending": [row("GET", EVERYBODY), row("POST", "401 403*5 201", LENDING)],
+    "/api/v1/lending/{rule}": [
+        row("GET", EVERYBODY),
+        row("PATCH", PLATFORM, {"keep_free_cards": 1}),
+        row("DELETE", "401 403*5 204"),
+    ],
+    "/api/v1/reserves": [row("GET", EVERYBODY), row("POST", "401 403*5 201", RESERVE)],
+    "/api/v1/reserves/{reserve}": [
+        row("GET", EVERYBODY),
+        row("PATCH", PLATFORM, {"slices": 9}),
+        row("DELETE", "401 403*5 204"),
+    ],
+    "/api/v1/nodes/{node}": [
+        row("GET", EVERYBODY),
+        row("PATCH", PLATFORM, {"labels": ["rack=7"]}),
+        row("DELETE", "401 403*5 409"),
+    ],
     "/api/v1/nodes/{node}/cordon": [row("POST", PLATFORM)],
     "/api/v1/nodes/{node}/uncordon": [row("POST", PLATFORM)],
     "/api/v1/nodes/{node}/drain": [row("POST", PLATFORM)],
@@ -88,6 +106,7 @@ API: Final[dict[str, list[Row]]] = {
     "/api/v1/jobs/dry-run": [row("POST", "401 400 403 200*4", JOB)],
     "/api/v1/jobs/{job}": [row("GET", IN_THE_GROUP), row("PATCH", CONTROLS, {"priority": 60})],
     "/api/v1/jobs/{job}/cancel": [row("POST", CONTROLS)],
+    "/api/v1/jobs/{job}/checkpoint": [row("POST", "401 404 403 403 409*3")],
     "/api/v1/jobs/{job}/hold": [row("POST", CONTROLS)],
     "/api/v1/jobs/{job}/release": [row("POST", "401 404 403 403 409*3")],
     "/api/v1/jobs/{job}/events": [row("GET", IN_THE_GROUP)],

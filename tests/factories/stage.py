@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from aistation.catalog.services import create_folder, create_image, create_profile
 from aistation.core.clock import now
 from aistation.environments.services import create_environment
-from aistation.fleet.services import create_join_token
+from aistation.fleet.services import create_join_token, create_lending, create_pool, create_reserve
 from aistation.tenancy.policy import Role
 from aistation.tenancy.services import set_member
 from aistation.workloads.lifecycle import Kind
@@ -37,15 +37,19 @@ def a_stage() -> Stage:
     folder = create_folder(name="data", group=site.group, now=T0, actor=None)
     join = create_join_token(pool=site.pool, expires_in_s=3600, now=now(), actor=None)
     token = site.user.tokens.create(name="other", digest=b"x" * 32, created_at=T0, expires_at=now())
+    other = create_pool(name="other", kinds=["job"], now=T0, actor=None)
+    create_lending(name="night", lender=site.pool, borrower=other, values={}, now=T0, actor=None)
+    create_reserve(name="morning", pool=site.pool, values={"slices": 8}, now=T0, actor=None)
     ours = {
         "group": "vision", "username": "alice", "pool": "default", "node": "n1", "image": image.name,
         "profile": "small", "folder": folder.uid, "job": submitted(site).uid, "environment": environment.uid,
-        "token_id": str(token.pk), "join_token_id": str(join.token.pk),
+        "token_id": str(token.pk), "join_token_id": str(join.token.pk), "rule": "night", "reserve": "morning",
     }  # fmt: skip
     absent = {
         "group": "nobody", "username": "noone", "pool": "none-such", "node": "n0", "image": "none-such",
         "profile": "none-such", "folder": "folder-zzzzzzzzzzzz", "job": "job-zzzzzzzzzzzz",
         "environment": "env-zzzzzzzzzzzz", "token_id": "999999999", "join_token_id": "999999999",
+        "rule": "none-such", "reserve": "none-such",
     }  # fmt: skip
     callers = dict(
         zip(

@@ -4,12 +4,14 @@ from typing import Any
 
 from rest_framework import serializers
 
-from aistation.api.fields import Choice, Input, Integer, Output, Text
+from aistation.api.fields import Choice, Flag, Input, Integer, Output, Text
 from aistation.fleet.selectors import unavailable_because
-from scheduler.model import Kind, Strategy
+from scheduler.model import Kind, Strategy, TakeBack
+from scheduler.windows import format_minute, parse_window
 
 KINDS = tuple(kind.value for kind in Kind)
 STRATEGIES = tuple(strategy.value for strategy in Strategy)
+TAKE_BACKS = tuple(way.value for way in TakeBack)
 NODE_STATES = ("ready", "cordoned", "draining", "suspect", "lost", "maintenance")
 
 
@@ -19,6 +21,10 @@ class PoolChangeInput(Input):
     gpu_reserve_mib = Integer(0, 1 << 20, required=False)
     cpu_overcommit_percent = Integer(100, 1000, required=False)
     strategy = Choice(STRATEGIES, required=False)
+    priority_gap = Integer(
+        1, 100, required=False, allow_null=True, help_text="Work preempts what is this much lower; null: never."
+    )
+    min_run_s = Integer(0, 604_800, required=False, help_text="Before work may be preempted.")
 
 
 class PoolInput(PoolChangeInput):
@@ -33,7 +39,89 @@ class PoolOutput(Output):
     gpu_reserve_mib = serializers.IntegerField()
     cpu_overcommit_percent = serializers.IntegerField()
     strategy = serializers.ChoiceField(STRATEGIES)
+    priority_gap = serializers.IntegerField(allow_null=True)
+    min_run_s = serializers.IntegerField()
     created_at = serializers.DateTimeField()
+
+
+class WindowInput(Input):
+    """A weekly span of local time, such as Fri 20:00 to Mon 08:00."""
+
+    start = Text(10)
+    end = Text(10)
+
+    def validate(self, attrs: Any) -> tuple[int, int]:
+        try:
+            window = parse_window(attrs["start"], attrs["end"])
+        except ValueError as error:
+            raise serializers.ValidationError({"start": str(error)}) from error
+        return window.start, window.end
+
+
+class WindowOutput(Output):
+    start = serializers.SerializerMethodField()
+    end = serializers.SerializerMethodField()
+
+    def get_start(self, pair: Any) -> str:
+        return format_minute(pair[0])
+
+    def get_end(self, pair: Any) -> str:
+        return format_minute(pair[1])
+
+
+class LendingChangeInput(Input):
+    windows = WindowInput(many=True, required=False, help_text="None: at any time.")
+    time_zone = Text(64, required=False)
+    keep_free_slices = Integer(required=False)
+    keep_free_cards = Integer(required=False)
+    notice_s = Integer(0, 86_400, required=False)
+    take_back = Choice(TAKE_BACKS, required=False)
+    enabled = Flag(required=False)
+
+
+class LendingInput(LendingChangeInput):
+    name = Text(63)
+    lender = Text(63)
+    borrower = Text(63)
+
+
+class LendingOutput(Output):
+    name = serializers.CharField()
+    lender = serializers.CharField(source="lender.name")
+    borrower = serializers.CharField(source="borrower.name")
+    windows = WindowOutput(many=True)
+    time_zone = serializers.CharField()
+    keep_free_slices = serializers.IntegerField()
+    keep_free_cards = serializers.IntegerField()
+    notice_s = serializers.IntegerField()
+    take_back = serializers.ChoiceField(TAKE_BACKS)
+    enabled = serializers.BooleanField()
+    created_at = serializers.DateTimeField()
+
+
+class ReserveChangeInput(Input):
+    slices = Integer(1, required=False)
+    windows = WindowInput(many=True, required=False, help_text="None: always.")
+    time_zone = Text(64, required=False)
+
+
+class ReserveInput(ReserveChangeInput):
+    name = Text(63)
+    pool = Text(63)
+    slices = Integer(1)
+
+
+class ReserveOutput(Output):
+    name = serializers.CharField()
+    pool = serializers.CharField(source="pool.name")
+    slices = serializers.IntegerField(help_text="Of environments, in use or free.")
+    windows = WindowOutput(many=True)
+    time_zone = serializers.CharField()
+    created_at = serializers.DateTimeField()
+
+
+class LabelsInput(Input):
+    labels = serializers.ListField(child=Text(127), max_length=32, help_text="key=value")
 
 
 class GpuOutput(Output):
@@ -68,6 +156,7 @@ class NodeOutput(Output):
     devices_error = serializers.CharField()
     agent_version = serializers.CharField()
     simulated = serializers.BooleanField()
+    labels = serializers.ListField(child=serializers.CharField())
     cpu_milli = serializers.IntegerField(help_text="What may be given out.")
     cpu_taken_milli = serializers.IntegerField()
     memory_mib = serializers.IntegerField()

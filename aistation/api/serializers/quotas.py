@@ -32,12 +32,13 @@ class QuotaInput(Input):
     max_queued_jobs = Integer(0, BIGGEST, required=False, allow_null=True)
     max_environment_s = Integer(0, BIGGEST, required=False, allow_null=True)
     max_priority = Integer(0, 100, required=False, allow_null=True)
+    weight = Integer(1, 1000, required=False, help_text="Of a group in a pool, when groups compete.")
 
 
 _LIMITED_COUNTS = {"max_environments": "environments", "max_running_jobs": "running_jobs"}
 
 
-def numbers_of(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def numbers_of(value: dict[str, Any]) -> dict[str, Any]:
     """The ``limits``, ``guaranteed`` and ``counts`` of a `QuotaChange` from one checked `QuotaInput`."""
     quantities: dict[str, dict[str, Any]] = {name: value[name] for name in GUARANTEED_NAMES if name in value}
     limits = {name: numbers["limit"] for name, numbers in quantities.items() if "limit" in numbers}
@@ -46,6 +47,7 @@ def numbers_of(value: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "limits": limits,
         "guaranteed": {name: n["guaranteed"] for name, n in quantities.items() if "guaranteed" in n},
         "counts": {name: value[name] for name in COUNT_NAMES if name in value},
+        "weight": value.get("weight"),
     }
 
 
@@ -71,6 +73,7 @@ class QuotaOutput(Output):
     queued_jobs = serializers.IntegerField()
     max_environment_s = serializers.IntegerField(allow_null=True)
     max_priority = serializers.IntegerField(allow_null=True)
+    weight = serializers.IntegerField()
     over = serializers.ListField(child=serializers.CharField(), help_text="Quantities above their limit now.")
 
 

@@ -83,6 +83,11 @@ class JobInput(WorkloadInput):
     preemptible = Flag(default=True)
     time_limit_s = Integer(1, BIGGEST, allow_null=True, default=None)
     max_retries = Integer(0, 100, default=0)
+    same_node = Flag(default=False, help_text="All tasks on one node.")
+    spread = Flag(default=False, help_text="Each task on a node of its own.")
+    node_labels = serializers.ListField(
+        child=Text(127), default=list, max_length=32, help_text="key=value; the nodes must have all of them."
+    )
 
 
 class JobChangeInput(Input):
@@ -171,16 +176,45 @@ class WorkloadOutput(Output):
         return [{**GrantOutput(share).data, "node": task.node.name} for task, share in shares]
 
 
+class EstimateOutput(Output):
+    """Between which times a start is expected. ``latest`` null: nobody can say."""
+
+    earliest = serializers.DateTimeField(source="earliest_start", allow_null=True)
+    latest = serializers.DateTimeField(source="latest_start", allow_null=True)
+
+
+@extend_schema_field(EstimateOutput(allow_null=True))
+class EstimateField(serializers.Field):  # type: ignore[type-arg]
+    """null: it does not wait, or nobody can say."""
+
+    def __init__(self) -> None:
+        super().__init__(source="*", read_only=True, help_text="When it may start; null: not known.")
+
+    def to_representation(self, row: Any) -> Any:
+        is_known = row.state == State.QUEUED and row.earliest_start is not None
+        return EstimateOutput(row).data if is_known else None
+
+
 class JobOutput(WorkloadOutput):
     tasks = serializers.IntegerField(source="tasks_count")
     preemptible = serializers.BooleanField()
     time_limit_s = serializers.IntegerField(allow_null=True)
     max_retries = serializers.IntegerField()
-    estimate = serializers.SerializerMethodField(help_text="When it may start; null: not known.")
+    same_node = serializers.BooleanField()
+    spread = serializers.BooleanField()
+    node_labels = serializers.ListField(child=serializers.CharField())
+    estimate = EstimateField()
+    lent_by = serializers.SerializerMethodField(help_text="Lending rule by which it runs on another pool's cards.")
+    saved_at = serializers.SerializerMethodField(help_text="Last checkpoint that it reported.")
+
+    @extend_schema_field(serializers.CharField(allow_null=True))
+    def get_lent_by(self, row: Any) -> str | None:
+        held = next(iter(latest_tasks(row)), None)
+        return held.allocation.lent_by.name if held and held.allocation.lent_by else None
 
     @extend_schema_field(serializers.DateTimeField(allow_null=True))
-    def get_estimate(self, row: Any) -> None:
-        return None
+    def get_saved_at(self, row: Any) -> Any:
+        return serializers.DateTimeField().to_representation(row.latest[0].saved_at) if row.latest else None
 
 
 class EnvironmentOutput(WorkloadOutput):
@@ -203,17 +237,13 @@ class QueueOutput(Output):
     priority = serializers.IntegerField()
     position = serializers.SerializerMethodField(help_text="In its pool; 1 is next; null: held.")
     reasons = PendingReasonOutput(many=True, source="pending_reasons")
-    estimate = serializers.SerializerMethodField(help_text="When it may start; null: not known.")
+    estimate = EstimateField()
     queued_at = serializers.DateTimeField()
 
     @extend_schema_field(serializers.IntegerField(allow_null=True))
     def get_position(self, row: Any) -> int | None:
         positions: dict[int, int] = self.context.get("positions", {})
         return positions.get(row.pk)
-
-    @extend_schema_field(serializers.DateTimeField(allow_null=True))
-    def get_estimate(self, row: Any) -> None:
-        return None
 
 
 class EventOutput(Output):
@@ -244,3 +274,7 @@ class DryRunOutput(Output):
     queue_position = serializers.IntegerField(source="position", allow_null=True)
     pending_reasons = PendingReasonOutput(many=True, source="reasons")
     tasks = PlannedTaskOutput(many=True)
+    lent_by = serializers.CharField(allow_null=True, help_text="Lending rule that it would use.")
+    earliest = serializers.DateTimeField(allow_null=True)
+    latest = serializers.DateTimeField(allow_null=True)
+    preempts = serializers.IntegerField(help_text="Running jobs that would be asked to make room.")

@@ -15,6 +15,7 @@ from aistation.api.serializers.fleet import (
     GpuOutput,
     JoinTokenInput,
     JoinTokenOutput,
+    LabelsInput,
     NewJoinTokenOutput,
     NodeOutput,
     PoolChangeInput,
@@ -89,6 +90,14 @@ class NodeDetail(ApiView):
     @operation("getNode", "One node", answer=NodeOutput)
     def get(self, request: Request, node: str) -> Response:
         return answer_detail(NodeOutput(selectors.access_node(actor_of(request), node)).data)
+
+    @operation("labelNode", "Replace a node's labels", body=LabelsInput, answer=NodeOutput)
+    def patch(self, request: Request, node: str) -> Response:
+        actor = actor_of(request)
+        found = selectors.access_node(actor, node, Action.MANAGE_NODES)
+        labels = read_body(request, LabelsInput)["labels"]
+        services.set_labels(node_id=found.pk, labels=labels, now=now(), actor=actor)
+        return answer_detail(NodeOutput(selectors.access_node(actor, node)).data)
 
     @operation(
         "removeNode", "Remove a node and end its credential; 409 while work is booked on it", answer=GONE, status=204

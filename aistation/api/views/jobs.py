@@ -117,6 +117,17 @@ class JobCancel(ApiView):
         return answer_detail(_shown(actor, job))
 
 
+class JobCheckpoint(ApiView):
+    @operation("checkpointJob", "Say that the running job has saved its progress", answer=JobOutput)
+    @idempotent
+    def post(self, request: Request, job: str) -> Response:
+        actor = actor_of(request)
+        found = selectors.access_workload(actor, job, Kind.JOB, Action.CONTROL_WORKLOAD)
+        read_body(request, Nothing)
+        workload_services.record_checkpoint(workload_id=found.pk, now=now(), actor=actor)
+        return answer_detail(_shown(actor, job))
+
+
 class JobHold(ApiView):
     @operation("holdJob", "Keep a queued job from starting", answer=JobOutput)
     @idempotent

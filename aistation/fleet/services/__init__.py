@@ -17,6 +17,16 @@ from aistation.fleet.services.capacity import (
 )
 from aistation.fleet.services.heartbeat import Beat, NodeFacts, record_heartbeat, refuse_identity
 from aistation.fleet.services.inventory import DeviceFacts
+from aistation.fleet.services.lending import (
+    LENDING_FIELDS,
+    RESERVE_FIELDS,
+    change_lending,
+    change_reserve,
+    create_lending,
+    create_reserve,
+    delete_lending,
+    delete_reserve,
+)
 from aistation.fleet.services.liveness import Sweep, sweep_liveness
 from aistation.fleet.services.nodes import (
     EnrolledNode,
@@ -27,11 +37,14 @@ from aistation.fleet.services.nodes import (
     remove_node,
     revoke_join_token,
     set_duty,
+    set_labels,
 )
 from aistation.fleet.services.pools import POOL_FIELDS, change_pool, create_pool
 
 __all__ = [
+    "LENDING_FIELDS",
     "POOL_FIELDS",
+    "RESERVE_FIELDS",
     "Beat",
     "DeviceAmount",
     "DeviceFacts",
@@ -42,9 +55,15 @@ __all__ = [
     "NodeFacts",
     "Sweep",
     "bump_desired",
+    "change_lending",
     "change_pool",
+    "change_reserve",
     "create_join_token",
+    "create_lending",
     "create_pool",
+    "create_reserve",
+    "delete_lending",
+    "delete_reserve",
     "digest_of",
     "enrol_node",
     "give_back_device",
@@ -57,6 +76,7 @@ __all__ = [
     "remove_node",
     "revoke_join_token",
     "set_duty",
+    "set_labels",
     "sweep_liveness",
     "take_device",
     "take_devices",

@@ -1,5 +1,7 @@
 """Writes of nodes by people: joining, duty, removal."""
 
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -20,6 +22,8 @@ from aistation.tenancy.policy import Actor
 JOIN_TOKEN_PREFIX: Final = "aisj_"  # noqa: S105 - only its beginning
 NODE_TOKEN_PREFIX: Final = "aisn_"  # noqa: S105
 JOIN_TOKEN_LONGEST_S: Final = 30 * 24 * 3600
+MOST_LABELS: Final = 32
+_LABEL: Final = re.compile(r"[A-Za-z0-9._/-]{1,63}=[A-Za-z0-9._/-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,24 @@ def set_duty(*, node_id: int, duty: Duty, now: datetime, actor: Actor) -> Node:
     record(actor, now, "node.set_duty", "node", node.name, before={"duty": before}, after={"duty": duty})
     send_once_on_commit("scheduling.decide")
     changed_on_commit("cluster")
+    return node
+
+
+@transaction.atomic
+def set_labels(*, node_id: int, labels: Collection[str], now: datetime, actor: Actor) -> Node:
+    """Replace the labels ("key=value") by which work may choose the node. Raises InvalidInputError."""
+    wanted = sorted(set(labels))
+    if len(wanted) > MOST_LABELS or not all(_LABEL.fullmatch(label) for label in wanted):
+        message = f"Give at most {MOST_LABELS} labels such as rack=7, of letters, digits and . _ - /."
+        raise InvalidInputError("The labels cannot be set.", errors=[FieldError("labels", "invalid", message)])
+    node = Node.objects.select_for_update(no_key=True).get(pk=node_id)
+    before = node.labels
+    if before != wanted:
+        node.labels = wanted
+        node.save(update_fields=["labels"])
+        record(actor, now, "node.set_labels", "node", node.name, before={"labels": before}, after={"labels": wanted})
+        send_once_on_commit("scheduling.decide")
+        changed_on_commit("cluster")
     return node
 
 

@@ -15,12 +15,16 @@ from aistation.fleet.models import Device, Node, Pool, Strategy
 from aistation.tenancy.policy import Actor
 from scheduler.model import WHOLE_CARD_MILLI, Kind
 
-POOL_FIELDS: Final = ("kinds", "slices_per_gpu", "gpu_reserve_mib", "cpu_overcommit_percent", "strategy")
+POOL_FIELDS: Final = (
+    "kinds", "slices_per_gpu", "gpu_reserve_mib", "cpu_overcommit_percent", "strategy", "priority_gap", "min_run_s",
+)  # fmt: skip
 CUT_FIELDS: Final = ("slices_per_gpu", "gpu_reserve_mib")
 _RANGES: Final[Mapping[str, tuple[int, int]]] = {
     "slices_per_gpu": (0, 64),
     "gpu_reserve_mib": (0, 1 << 20),
     "cpu_overcommit_percent": (100, 1000),
+    "priority_gap": (1, 100),
+    "min_run_s": (0, 7 * 24 * 3600),
 }
 
 
@@ -35,6 +39,8 @@ def create_pool(  # noqa: PLR0913 - the columns of a pool
     gpu_reserve_mib: int = 512,
     cpu_overcommit_percent: int = 100,
     strategy: str = Strategy.PACK,
+    priority_gap: int | None = None,
+    min_run_s: int = 300,
 ) -> Pool:
     """Create a pool without nodes. Raises InvalidInputError, ConflictError (the name is taken)."""
     pool = Pool(
@@ -44,6 +50,8 @@ def create_pool(  # noqa: PLR0913 - the columns of a pool
         gpu_reserve_mib=gpu_reserve_mib,
         cpu_overcommit_percent=cpu_overcommit_percent,
         strategy=strategy,
+        priority_gap=priority_gap,
+        min_run_s=min_run_s,
         created_at=now,
     )
     errors = [error for error in (name_error("name", name), *_pool_errors(pool)) if error]
@@ -121,7 +129,8 @@ def _pool_errors(pool: Pool) -> list[FieldError]:
     if not pool.kinds or not set(pool.kinds) <= known:
         errors.append(FieldError("kinds", "bad_kinds", f"Choose at least one of {', '.join(sorted(known))}."))
     for field, (least, most) in _RANGES.items():
-        if not least <= getattr(pool, field) <= most:
+        value = getattr(pool, field)
+        if value is not None and not least <= value <= most:
             errors.append(FieldError(field, "out_of_range", f"Choose {least} to {most}."))
     if pool.strategy not in Strategy.values:
         errors.append(FieldError("strategy", "bad_strategy", f"Choose one of {', '.join(Strategy.values)}."))

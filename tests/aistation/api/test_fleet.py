@@ -11,7 +11,8 @@ POOL = {"name": "training", "kinds": ["job"], "slices_per_gpu": 0, "cpu_overcomm
 class TestPools:
     def test_a_pool_is_made_and_changed(self, root: Api) -> None:
         made = root.post("/pools", POOL)
-        assert {**POOL, "gpu_reserve_mib": 512, "created_at": made["created_at"]} == made
+        usual = {"gpu_reserve_mib": 512, "priority_gap": None, "min_run_s": 300}
+        assert {**POOL, **usual, "created_at": made["created_at"]} == made
         changed = root.patch("/pools/training", {"slices_per_gpu": 4})
         assert (changed["slices_per_gpu"], changed["strategy"]) == (4, "spread")
         assert [pool["name"] for pool in root.get("/pools")["results"]] == ["default", "training"]

@@ -18,7 +18,7 @@ FIELDS = {
     "id", "name", "group", "user", "pool", "image", "command", "env_names", "folders", "resources", "priority", "state",
     "reason", "message", "pending_reasons", "queue_position", "attempt", "node", "nodes", "gpus", "exit_code",
     "submitted_at", "queued_at", "started_at", "ended_at", "tasks", "preemptible", "time_limit_s", "max_retries",
-    "estimate",
+    "estimate", "same_node", "spread", "node_labels", "lent_by", "saved_at",
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from scheduler.model import (
 from scheduler.order import Standing, in_order
 from scheduler.preemption import Preemptor
 from scheduler.quotas import Amounts, Ledger, charge_of
-from scheduler.reservations import Opening, endings, find_opening
+from scheduler.reservations import Opening, begun, endings, find_opening
 from scheduler.search import Search
 from scheduler.sizing import find_faults
 from scheduler.windows import SECOND_US
@@ -106,6 +106,7 @@ class _Cycle:
         self._kept: dict[str, list[Kept]] = {}  # by pool: for whom room is kept
         self._reserved: dict[str, tuple[Request, Amounts, int]] = {}  # by pool: for whom, until when
         self._tries: dict[str, int] = {}
+        self._begun: list[tuple[Request, Tasks]] = []  # work with a time limit that starts in this cycle
 
     def run(self) -> None:
         for pool_id, works in self._held.items():
@@ -224,7 +225,7 @@ class _Cycle:
         self._charge(request, shape.ask)
         if request.kind is Kind.ENVIRONMENT:
             self._lending.note_environment(request.pool_id, tasks)
-        self.placements.append(Placement(request.id, tasks, shape.ask.card_milli))
+        self._start(request, Placement(request.id, tasks, shape.ask.card_milli))
         return True
 
     def _borrow(self, request: Request, shape: _Shape) -> bool:
@@ -235,8 +236,13 @@ class _Cycle:
         if not any(ask.grants):  # no card of its own pool to measure it by
             ask = replace(ask, card_milli=loan.card_milli)
         self._charge(request, ask)
-        self.placements.append(Placement(request.id, loan.tasks, ask.card_milli, loan.rule_id))
+        self._start(request, Placement(request.id, loan.tasks, ask.card_milli, loan.rule_id))
         return True
+
+    def _start(self, request: Request, placement: Placement) -> None:
+        self.placements.append(placement)
+        if request.time_limit_s is not None:
+            self._begun.append((request, placement.tasks))
 
     def _make_room(self, request: Request, shape: _Shape, *, waited_out: bool = False) -> bool:
         """Claim room that comes free, else ask work to leave that must give way, and claim its room."""
@@ -267,12 +273,12 @@ class _Cycle:
     def _reserve(self, request: Request, shape: _Shape) -> bool:
         """Keep room for the first blocked request, if it can be said when it starts. True: it needs no more care."""
         pool_id, ground = request.pool_id, shape.ground
-        if not self._held.get(pool_id) or pool_id in self._reserved:
+        if pool_id in self._reserved or self._tries.get(pool_id, 0) >= RESERVATION_TRIES:
             return False
-        if self._tries.get(pool_id, 0) >= RESERVATION_TRIES:
+        works, now_us = [*self._held.get(pool_id, ()), *self._begun_in(ground)], self._snapshot.now_us
+        if not works:
             return False
         self._tries[pool_id] = self._tries.get(pool_id, 0) + 1
-        works, now_us = self._held[pool_id], self._snapshot.now_us
         opening = find_opening(shape.ask, ground, endings(works, now_us))
         if opening is None and now_us - request.queued_at_us >= PATIENCE_S * SECOND_US:
             if self._make_room(request, shape, waited_out=True):
@@ -284,6 +290,15 @@ class _Cycle:
             return False
         self._keep_until(request, shape, opening)
         return True
+
+    def _begun_in(self, ground: Ground) -> list[Running]:
+        """What starts on the pool's nodes in this cycle and will end by its time limit."""
+        now_us = self._snapshot.now_us
+        return [
+            begun(request, tasks, now_us)
+            for request, tasks in self._begun
+            if any(task.node_id in ground.index_of for task in tasks)
+        ]
 
     def _keep_until(self, request: Request, shape: _Shape, opening: Opening) -> None:
         shape.ground.reserve(opening.spare)

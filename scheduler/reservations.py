@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from scheduler.capacity import Ask, NodeRoom, PoolRoom
 from scheduler.filters import room_on
 from scheduler.ground import Ground, Tasks, copied, release
-from scheduler.model import Running
+from scheduler.model import Request, Running
 from scheduler.search import Search
+from scheduler.windows import SECOND_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,23 @@ def endings(works: Iterable[Running], now_us: int, at_once: Sequence[Running] = 
         if work.ends_at_us is not None and not work.is_leaving and work.id not in asked:
             found.append((max(now_us, work.ends_at_us), work))
     return sorted(found, key=lambda one: (one[0], one[1].id))
+
+
+def begun(request: Request, tasks: Tasks, now_us: int) -> Running:
+    """The request as work that starts now."""
+    limit_s = request.time_limit_s
+    return Running(
+        id=request.id,
+        kind=request.kind,
+        group_id=request.group_id,
+        user_id=request.user_id,
+        pool_id=request.pool_id,
+        resources=request.resources,
+        tasks=tasks,
+        priority=request.priority,
+        queued_at_us=request.queued_at_us,
+        ends_at_us=None if limit_s is None else now_us + limit_s * SECOND_US,
+    )
 
 
 def find_opening(ask: Ask, ground: Ground, ends: Sequence[tuple[int, Running]]) -> Opening | None:

@@ -39,7 +39,7 @@ def run_cycle() -> Cycle:
             rounds += 1
             now = database_now()
             snapshot = take_snapshot(epoch=held.epoch, now=now)
-            if not snapshot.pending:
+            if not (snapshot.pending or snapshot.lending):  # lent cards are taken back though nobody waits
                 waiting = 0
             else:
                 plan = decide(snapshot)

@@ -6,14 +6,16 @@ workloads by uid.
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final
 
 from django.db import connection, transaction
-from django.db.models import Prefetch
 
 from aistation.fleet.selectors import scheduler_lending, scheduler_nodes, scheduler_pools, scheduler_reserves
 from aistation.quotas.selectors import scheduler_scopes
 from aistation.workloads.lifecycle import WANTED, State
-from aistation.workloads.models import Allocation, DeviceShare, Workload
+from aistation.workloads.models import Workload
 from scheduler.model import Kind, Request, Resources, Running, Share, Snapshot, TaskPlacement
 
 _RESOURCES = ("cpu_milli", "memory_mib", "gpus", "gpu_slices", "gpu_memory_mib", "gpu_compute_milli", "gpu_model")
@@ -71,52 +73,78 @@ def _request(row: tuple) -> Request:  # type: ignore[type-arg]
     )
 
 
+_RUNNING: Final = f"""
+    SELECT workload.uid, workload.kind, groups.name, users.username, pool.name, workload.priority,
+           workload.queued_at, workload.started_at, workload.time_limit_s, workload.preemptible, workload.state,
+           attempt.number = workload.attempt, attempt.saved_at, allocation.card_milli, task.rank, node.name,
+           (SELECT array_agg(ARRAY[device.uuid, share.memory_mib::text, share.compute_milli::text, share.whole::text]
+                             ORDER BY device.uuid)
+            FROM workloads_deviceshare share JOIN fleet_device device ON device.id = share.device_id
+            WHERE share.allocation_id = allocation.id),
+           {", ".join(f"workload.{name}" for name in _RESOURCES)}
+    FROM workloads_allocation allocation
+    JOIN workloads_task task ON task.id = allocation.task_id
+    JOIN workloads_attempt attempt ON attempt.id = task.attempt_id
+    JOIN workloads_workload workload ON workload.id = attempt.workload_id
+    JOIN fleet_node node ON node.id = allocation.node_id
+    JOIN fleet_pool pool ON pool.id = workload.pool_id
+    JOIN tenancy_group groups ON groups.id = workload.group_id
+    JOIN tenancy_user users ON users.id = workload.user_id
+    WHERE allocation.released_at IS NULL
+    ORDER BY workload.id, task.rank
+"""  # noqa: S608 - constants of this module
+
+
 def running_work() -> tuple[Running, ...]:
-    """What holds resources. Four queries, whatever their number."""
-    held = (
-        Allocation.objects.filter(released_at=None)
-        .select_related("task__attempt__workload__group", "task__attempt__workload__user")
-        .select_related("task__attempt__workload__pool", "node")
-        .prefetch_related(Prefetch("shares", DeviceShare.objects.select_related("device").order_by("device__uuid")))
-        .order_by("task__attempt__workload_id", "task__rank")
-    )
-    by_workload: dict[int, list[Allocation]] = {}
-    for allocation in held:
-        by_workload.setdefault(allocation.task.attempt.workload_id, []).append(allocation)
-    return tuple(_running(own) for _, own in sorted(by_workload.items()))
+    """What holds resources, in one query: with the ORM this was a third of a cycle."""
+    with connection.cursor() as cursor:
+        cursor.execute(_RUNNING)
+        rows = cursor.fetchall()
+    return tuple(_running(list(own)) for _, own in groupby(rows, key=itemgetter(0)))
 
 
-def _running(held: Sequence[Allocation]) -> Running:
-    attempt = held[0].task.attempt
-    workload = attempt.workload
-    is_present = attempt.number == workload.attempt and State(workload.state) in WANTED
-    started_at = workload.started_at if is_present else None
-    limit = workload.time_limit_s
-    ends_at = started_at + timedelta(seconds=limit) if started_at and limit else None
+def _running(rows: Sequence[tuple[Any, ...]]) -> Running:
+    """Of the rows of one workload, a task each."""
+    (
+        uid,
+        kind,
+        group,
+        user,
+        pool,
+        priority,
+        queued_at,
+        started_at,
+        limit,
+        preemptible,
+        state,
+        is_latest,
+        saved_at,
+        *_,
+    ) = rows[0]
+    is_present = is_latest and State(state) in WANTED
+    started_at = started_at if is_present else None
     return Running(
-        id=workload.uid,
-        kind=Kind(workload.kind),
-        group_id=workload.group.name,
-        user_id=workload.user.username,
-        pool_id=workload.pool.name,
-        resources=Resources(*(getattr(workload, name) for name in _RESOURCES)),
-        tasks=tuple(
-            TaskPlacement(
-                one.task.rank,
-                one.node.name,
-                tuple(Share(s.device.uuid, s.memory_mib, s.compute_milli, s.whole) for s in one.shares.all()),
-            )
-            for one in held
-        ),
-        priority=workload.priority,
-        queued_at_us=microseconds(workload.queued_at),
+        id=uid,
+        kind=Kind(kind),
+        group_id=group,
+        user_id=user,
+        pool_id=pool,
+        resources=Resources(*first[17:]),
+        tasks=tuple(TaskPlacement(row[14], row[15], tuple(map(_share, row[16] or ()))) for row in rows),
+        priority=priority,
+        queued_at_us=microseconds(queued_at),
         started_at_us=microseconds(started_at) if started_at else None,
-        ends_at_us=microseconds(ends_at) if ends_at else None,
-        saved_at_us=microseconds(attempt.saved_at) if attempt.saved_at else None,
-        preemptible=workload.preemptible and workload.kind == Kind.JOB,
+        ends_at_us=microseconds(started_at + timedelta(seconds=limit)) if started_at and limit else None,
+        saved_at_us=microseconds(saved_at) if saved_at else None,
+        preemptible=preemptible and kind == Kind.JOB,
         is_leaving=not is_present,
-        card_milli=sum(one.card_milli for one in held),
+        card_milli=sum(row[13] for row in rows),
     )
+
+
+def _share(texts: Sequence[str]) -> Share:
+    uuid, memory_mib, milli, whole = texts
+    return Share(uuid, int(memory_mib), int(milli), whole == "true")
 
 
 def instant(us: int | None) -> datetime | None:

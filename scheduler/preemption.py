@@ -23,7 +23,7 @@ from scheduler.order import Standing
 from scheduler.windows import SECOND_US
 
 Rank: TypeAlias = tuple[int, int, int, int, str]
-"""Who leaves first: lent or borrowed, lowest priority, least work lost, newest; ties by id."""
+"""Who leaves first: lent or borrowed, lowest priority, least work lost (time by cards), newest; ties by id."""
 Victims: TypeAlias = list[Running]
 
 
@@ -106,8 +106,8 @@ class Preemptor:
     def rank(self, work: Running) -> Rank:
         since = max(work.started_at_us or self._now_us, work.saved_at_us or 0)
         over = self._standing.kept_by(work) > (self._standing.guaranteed_to(work) or 0)
-        lost_us = max(0, self._now_us - since)
-        return int(not over), work.priority, lost_us, -(work.started_at_us or self._now_us), work.id
+        lost = max(0, self._now_us - since) * max(1, work.card_milli)
+        return int(not over), work.priority, lost, -(work.started_at_us or self._now_us), work.id
 
     def _can_take_back(self, work: Running, pool_id: str) -> bool:
         return is_lent(work, pool_id) and work.id not in self._taken and self._lending.may_take_back(work, pool_id)

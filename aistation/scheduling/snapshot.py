@@ -105,22 +105,9 @@ def running_work() -> tuple[Running, ...]:
 
 def _running(rows: Sequence[tuple[Any, ...]]) -> Running:
     """Of the rows of one workload, a task each."""
-    (
-        uid,
-        kind,
-        group,
-        user,
-        pool,
-        priority,
-        queued_at,
-        started_at,
-        limit,
-        preemptible,
-        state,
-        is_latest,
-        saved_at,
-        *_,
-    ) = rows[0]
+    first = rows[0]
+    uid, kind, group, user, pool, priority, queued_at, started_at, limit = first[:9]
+    preemptible, state, is_latest, saved_at = first[9:13]
     is_present = is_latest and State(state) in WANTED
     started_at = started_at if is_present else None
     return Running(

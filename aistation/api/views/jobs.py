@@ -29,6 +29,7 @@ from aistation.api.views.base import (
     operation,
     read_body,
     read_query,
+    represent,
     require_match,
 )
 from aistation.core.clock import now
@@ -78,7 +79,7 @@ class Jobs(ApiView):
         actor = actor_of(request)
         submission = _submission(read_body(request, JobInput))
         job = selectors.as_created(services.submit_job(actor=actor, submission=submission, now=now()))
-        return answer_detail(JobOutput(job, context=positions([job])).data, 201)
+        return answer_detail(_represented(job), 201)
 
 
 class JobDryRun(ApiView):
@@ -160,7 +161,11 @@ class JobEvents(ApiView):
 
 def _shown(actor: Actor, uid: str) -> Any:
     job = selectors.access_workload(actor, uid, Kind.JOB)
-    return JobOutput(job, context=positions([job])).data
+    return _represented(job)
+
+
+def _represented(job: Any) -> dict[str, Any]:
+    return represent(JobOutput, [job], positions([job]))[0]
 
 
 def _submission(value: dict[str, Any]) -> Submission:

@@ -198,6 +198,7 @@ class TaskSpec(Message):
     mounts: tuple[Mount, ...] = ()
     port: int | None = None  # port inside the container that the gateway must reach
     stop: bool = False
+    stop_reason: str = ""  # why, for the task to read: "preempted", "reclaimed", "user_stopped", ...
     grace_s: int = 10  # between SIGTERM and SIGKILL
     log_limit_bytes: int = 1 << 30  # of both streams together; what comes after is dropped and marked
 

@@ -1,12 +1,13 @@
 """What is done to one task: start it, stop it, take note of it, clear it away. Each may take long; none raises."""
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from agentapi.v1 import ContainerPhase, DeviceInfo, ErrorCode
+from agentapi.v1 import ContainerPhase, DeviceInfo, ErrorCode, TaskSpec
 from gpuagent.environment import check_fits, split_devices, task_environment
 from gpuagent.folders import bind_folders
 from gpuagent.lifecycle import is_ended
@@ -60,8 +61,9 @@ class Operations:
             self._fail(task, ErrorCode.RUNTIME, f"the agent failed: {type(error).__name__}")
 
     def stop(self, task: Task, container_id: str) -> None:
-        """End the task's container and report it gone."""
+        """Tell the task why it is to end and how long it has, end its container and report it gone."""
         task.is_stopping = True
+        self._give_notice(task.spec)
         try:
             self._runtime.stop(container_id, task.spec.grace_s)
             container = self._runtime.inspect(container_id)
@@ -74,6 +76,10 @@ class Operations:
             self._book.update(task, task.phase, message=str(error))
         except Exception:
             log.exception("stopping task %s failed", task.spec.task_id)
+
+    def _give_notice(self, spec: TaskSpec) -> None:
+        with contextlib.suppress(OSError):  # a full disk must not keep it running
+            self._store.save_notice(spec.task_id, {"reason": spec.stop_reason, "grace_s": spec.grace_s})
 
     def look(self, task: Task, container: Container | None) -> None:
         """Write down what the runtime says of the task's container now."""
@@ -150,6 +156,7 @@ class Operations:
                 folders=bind_folders(self._data_root, spec.mounts, self._folder_owner),
                 real_devices=real,
                 log=self._store.log_path(spec.task_id),
+                notice=self._store.notice_directory(spec.task_id),
             )
             container = self._runtime.start(launch)
         self.look(task, container)

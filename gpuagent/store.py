@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -77,6 +77,17 @@ class Store:
 
     def log_path(self, task_id: str) -> Path:
         return self._tasks / task_id / "log"
+
+    def notice_directory(self, task_id: str) -> Path:
+        """Where the task's own processes are told what is to come. They may be another user."""
+        directory = self._tasks / task_id / "notice"
+        directory.mkdir(exist_ok=True, mode=0o755)
+        return directory
+
+    def save_notice(self, task_id: str, notice: Mapping[str, object]) -> None:
+        path = self.notice_directory(task_id) / "stop"
+        _replace(path, json.dumps(notice).encode())
+        path.chmod(0o644)
 
     def save_spec(self, spec: TaskSpec) -> None:
         (self._tasks / spec.task_id).mkdir(exist_ok=True, mode=0o700)

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from django.conf import settings
+
 from agentapi.v1 import (
     ContainerPhase,
     DeviceInfo,
@@ -22,7 +24,7 @@ from agentapi.v1 import (
 )
 from aistation.core.errors import FieldError, InvalidInputError
 from aistation.fleet.services import DeviceFacts, NodeFacts
-from aistation.workloads.lifecycle import Phase
+from aistation.workloads.lifecycle import Phase, Reason
 from aistation.workloads.logs import Chunk
 from aistation.workloads.reports import TaskFacts
 from aistation.workloads.selectors import DesiredTask
@@ -46,6 +48,7 @@ _INT: Final = (1 << 31) - 1
 _BIGINT: Final = (1 << 62) - 1
 _OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _NEWEST: Final = datetime(2200, 1, 1, tzinfo=UTC)
+_SAVES_FIRST: Final = (Reason.PREEMPTED, Reason.RECLAIMED)
 _ID: Final = re.compile(r"[!-~]{1,64}")
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
@@ -186,5 +189,7 @@ def task_spec(task: DesiredTask) -> TaskSpec:
         ),
         port=task.port,
         stop=task.stop,
+        stop_reason=task.stop_reason,
+        grace_s=settings.PREEMPT_GRACE_S if task.stop_reason in _SAVES_FIRST else settings.STOP_GRACE_S,
         log_limit_bytes=task.log_limit_bytes,
     )

@@ -207,6 +207,8 @@ SPECTACULAR_SETTINGS = {
 
 # --- rules with a number --------------------------------------------------------------------------
 HEARTBEAT_S = 5
+STOP_GRACE_S = env.int("AISTATION_STOP_GRACE_S", 10)  # between SIGTERM and SIGKILL
+PREEMPT_GRACE_S = env.int("AISTATION_PREEMPT_GRACE_S", 120)  # the same for work that is to save and come back
 CAPACITY_RECENT_S = 1.0  # a submit is let in on what the fleet was this long ago; refused only on what it is
 NODE_SUSPECT_S = 15
 NODE_LOST_S = 60

@@ -247,6 +247,7 @@ class DesiredTask:
     mounts: Sequence[Mapping[str, str]]  # source, path, mode
     port: int | None
     stop: bool
+    stop_reason: str
     log_limit_bytes: int
 
 
@@ -286,6 +287,7 @@ def _desired(task: Task) -> DesiredTask:
         mounts=[{"source": m["folder"], "path": m["path"], "mode": m["mode"]} for m in workload.mounts],
         port=workload.port,
         stop=not wanted,
+        stop_reason="" if wanted else workload.stop_reason,
         log_limit_bytes=settings.LOG_LIMIT_BYTES,
     )
 

@@ -58,6 +58,7 @@ class Launch:
     folders: tuple[BoundFolder, ...]
     real_devices: tuple[str, ...]  # UUIDs to hand in; none for simulated cards
     log: Path  # spool that the runtime fills
+    notice: Path  # directory that the task may read: a file `stop` appears there before SIGTERM
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,13 @@ from typing import Any, Final
 from docker.types import DeviceRequest, HostConfig, LogConfig, Mount
 
 from agentapi.v1 import TaskSpec
-from gpuagent.runtime.base import Launch
+from gpuagent.runtime.base import BoundFolder, Launch
 
 LABEL_TASK: Final = "aistation.task"
 LABEL_NONCE: Final = "aistation.nonce"
 LABEL_NODE: Final = "aistation.node"  # several agents may share one engine, when trying the product
+
+NOTICE_DIRECTORY: Final = "/run/aistation"
 
 NETWORK: Final = "aistation"
 BRIDGE: Final = "aistation0"  # name of its interface, for firewall rules
@@ -84,7 +86,7 @@ def _labels(spec: TaskSpec) -> dict[str, str]:
 def _environment(launch: Launch, node: NodeProfile, workspace: str | None) -> dict[str, str]:
     """The task's variables; a home and a name for a user that the image does not know."""
     own = {"HOME": workspace or "/tmp", "USER": "user", "LOGNAME": "user"} if node.user else {}  # noqa: S108
-    place = {"AISTATION_WORKSPACE": workspace or ""}
+    place = {"AISTATION_WORKSPACE": workspace or "", "AISTATION_STOP_FILE": f"{NOTICE_DIRECTORY}/stop"}
     if launch.spec.port is not None:
         place["AISTATION_PORT"] = str(launch.spec.port)
     return {**own, **launch.env, **place}
@@ -111,7 +113,7 @@ def _host_config(launch: Launch, node: NodeProfile) -> HostConfig:
         log_config=_log_config(spec.log_limit_bytes),
         mounts=[
             Mount(f.target, str(f.source), type="bind", read_only=f.read_only, propagation="rprivate")
-            for f in launch.folders
+            for f in (*launch.folders, BoundFolder(launch.notice, NOTICE_DIRECTORY, read_only=True))
         ],
         port_bindings={} if spec.port is None else {f"{spec.port}/tcp": (node.address, None)},
         device_requests=_device_requests(launch.real_devices),

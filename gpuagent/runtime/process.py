@@ -260,6 +260,7 @@ def _environment(launch: Launch, prepared: Prepared, cwd: Path, port: int | None
     cards = ",".join(share.uuid for share in spec.devices)
     place = {
         "AISTATION_WORKSPACE": str(cwd),
+        "AISTATION_STOP_FILE": str(launch.notice / "stop"),
         "AISTATION_FOLDERS": json.dumps({folder.target: str(folder.source) for folder in launch.folders}),
         "CUDA_VISIBLE_DEVICES": cards,
         "NVIDIA_VISIBLE_DEVICES": cards or "void",

@@ -54,6 +54,18 @@ def test_the_log_is_at_the_server_before_the_end_is_told(node: AgentRig) -> None
     assert len(node.plane.log(spec.task_id)) == 2_000_000
 
 
+def test_a_task_is_told_why_it_is_to_end_before_it_is_asked_to(node: AgentRig) -> None:
+    """What a preempted job needs in order to save: the reason and its time, at SIGTERM."""
+    script = """trap 'cat "$AISTATION_STOP_FILE"; exit 7' TERM; echo ready; while :; do sleep 0.05; done"""
+    spec = a_spec("sh", "-c", script)
+    node.plane.want(spec)
+    wait_until(lambda: node.plane.stream(spec.task_id, Stream.STDOUT) == b"ready\n")
+    node.plane.want(spec.model_copy(update={"stop": True, "stop_reason": "preempted", "grace_s": 20}))
+    node.wait_for_end(spec.task_id)
+    told = node.plane.stream(spec.task_id, Stream.STDOUT).removeprefix(b"ready\n")
+    assert json.loads(told) == {"reason": "preempted", "grace_s": 20}
+
+
 def test_the_heartbeat_tells_what_the_node_has(node: AgentRig) -> None:
     beat = node.plane.heartbeats[-1][1]
     assert [device.memory_mib for device in beat.inventory.devices] == [32_510, 32_510]

@@ -163,6 +163,7 @@ def test_a_task_becomes_a_spec_with_all_its_fields() -> None:
         mounts=[{"source": "fld-1", "path": "/data", "mode": "ro"}, {"source": "fld-2", "path": "/out", "mode": "rw"}],
         port=8888,
         stop=True,
+        stop_reason="preempted",
         log_limit_bytes=10,
     )
     spec = translate.task_spec(task)
@@ -188,6 +189,7 @@ def test_a_task_becomes_a_spec_with_all_its_fields() -> None:
         ],
         "port": 8888,
         "stop": True,
-        "grace_s": 10,
+        "stop_reason": "preempted",
+        "grace_s": 120,
         "log_limit_bytes": 10,
     }

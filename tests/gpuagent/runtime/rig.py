@@ -53,6 +53,11 @@ class Rig:
     def log_path(self, spec: TaskSpec) -> Path:
         return self.directory / f"{spec.task_id}.log"
 
+    def notice(self, spec: TaskSpec) -> Path:
+        directory = self.directory / f"{spec.task_id}.notice"
+        directory.mkdir(exist_ok=True)
+        return directory
+
     def launch(self, spec: TaskSpec) -> Launch:
         return Launch(
             spec=spec,
@@ -60,6 +65,7 @@ class Rig:
             folders=(BoundFolder(self.folder, "/folder", read_only=False),),
             real_devices=(),
             log=self.log_path(spec),
+            notice=self.notice(spec),
         )
 
     def start(self, spec: TaskSpec) -> Container:

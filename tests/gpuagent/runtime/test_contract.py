@@ -106,6 +106,14 @@ def test_stopping_asks_first_and_kills_later(rig: Rig) -> None:
     assert rig.output(polite)[0] == b"ready\nbye\n"
 
 
+def test_a_task_finds_the_notice_of_its_end(rig: Rig) -> None:
+    """A job that is to be preempted reads why and how long it has, and cannot write there."""
+    spec = rig.spec("sh", "-c", 'cat "$AISTATION_STOP_FILE"')
+    (rig.notice(spec) / "stop").write_text('{"reason": "reclaimed"}')
+    container = rig.wait_for_end(rig.start(spec))
+    assert (container.exit_code, rig.output(spec)[0]) == (0, b'{"reason": "reclaimed"}')
+
+
 def test_what_the_command_leaves_behind_ends_with_it(rig: Rig) -> None:
     """B025, B026: daemons do not outlive their task, orphans do not pile up as zombies."""
     script = "for i in $(seq 200); do (sleep 0 &) ; done; (setsid sleep 300 >/dev/null 2>&1 &) ; echo done"

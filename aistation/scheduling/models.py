@@ -1,6 +1,8 @@
-"""The scheduler's lease."""
+"""The scheduler's lease, and what it has learned."""
 
 from django.db import models
+
+from aistation.fleet.models import Pool
 
 
 class SchedulerLease(models.Model):
@@ -19,3 +21,16 @@ class SchedulerLease(models.Model):
 
     class Meta:
         constraints = [models.CheckConstraint(name="one_lease", condition=models.Q(id=1))]
+
+
+class TaskMix(models.Model):
+    """How often what is asked of a pool. ``observed`` grows with each submit; ``used`` is what placing goes by, made
+    anew when ``seen`` has reached ``due``: each new one costs some work."""
+
+    pool = models.OneToOneField(Pool, on_delete=models.CASCADE, primary_key=True, related_name="+")
+    observed = models.JSONField(default=dict)
+    used = models.JSONField(default=dict)
+    revision = models.PositiveIntegerField(default=0, help_text="of what is used; 0: nothing yet")
+    seen = models.PositiveBigIntegerField(default=0, help_text="tasks")
+    due = models.PositiveBigIntegerField(default=100)
+    last_transition = models.PositiveBigIntegerField(default=0)

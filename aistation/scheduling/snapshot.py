@@ -14,6 +14,7 @@ from django.db import connection, transaction
 
 from aistation.fleet.selectors import scheduler_lending, scheduler_nodes, scheduler_pools, scheduler_reserves
 from aistation.quotas.selectors import scheduler_scopes
+from aistation.scheduling.mixes import learned_mixes
 from aistation.workloads.lifecycle import WANTED, State
 from aistation.workloads.models import Workload
 from scheduler.model import Kind, Request, Resources, Running, Share, Snapshot, TaskPlacement
@@ -41,6 +42,7 @@ def take_snapshot(*, epoch: int, now: datetime) -> Snapshot:
             running=running_work(),
             lending=scheduler_lending(),
             reserves=scheduler_reserves(),
+            mixes=learned_mixes(),
         )
 
 

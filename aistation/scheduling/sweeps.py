@@ -13,6 +13,7 @@ from django.db.models import F
 from aistation.fleet import services as fleet
 from aistation.fleet.models import Duty, Liveness
 from aistation.quotas.services import accrue_usage
+from aistation.scheduling.mixes import learn
 from aistation.tenancy.services import prune_login_failures
 from aistation.workloads.lifecycle import HOLDING, WANTED, Kind, Reason, State
 from aistation.workloads.models import Workload
@@ -29,6 +30,7 @@ def sweep(now: datetime) -> None:
         empty_draining_nodes,
         stop_what_ran_too_long,
         accrue_usage,
+        learn,
         prune_login_failures,
     )
     for step in steps:

@@ -68,6 +68,10 @@ class Event(StrEnum):
     RESUME = "resume"  # a stopped environment is asked for again
 
 
+ENDS: Final = (
+    Event.END_OK, Event.END_FAILED, Event.END_CANCELLED, Event.END_TIMED_OUT, Event.END_STOPPED, Event.END_RETRY,
+)  # fmt: skip
+"""Events by which an attempt ends."""
 WAITING: Final = frozenset({State.HELD, State.QUEUED})
 HOLDING: Final = frozenset(
     {State.SCHEDULED, State.PULLING, State.STARTING, State.RUNNING, State.STOPPING, State.PREEMPTING}

@@ -27,9 +27,8 @@ from aistation.api.views.base import (
     read_query,
 )
 from aistation.core.clock import now
-from aistation.core.errors import FieldError, InvalidInputError
+from aistation.core.errors import FieldError, InvalidInputError, NotFoundError
 from aistation.fleet import selectors, services
-from aistation.fleet.models import Pool
 from aistation.tenancy.policy import Action, Actor
 from aistation.tenancy.selectors import require
 
@@ -52,7 +51,7 @@ class LendingRules(ApiView):
         actor = actor_of(request)
         require(actor, Action.MANAGE_POOLS)
         values = read_body(request, LendingInput)
-        name, lender, borrower = values.pop("name"), _pool(values, "lender"), _pool(values, "borrower")
+        name, lender, borrower = values.pop("name"), _pool(actor, values, "lender"), _pool(actor, values, "borrower")
         rule = services.create_lending(
             name=name, lender=lender, borrower=borrower, values=values, now=now(), actor=actor
         )
@@ -92,7 +91,7 @@ class Reserves(ApiView):
         actor = actor_of(request)
         require(actor, Action.MANAGE_POOLS)
         values = read_body(request, ReserveInput)
-        name, pool = values.pop("name"), _pool(values, "pool")
+        name, pool = values.pop("name"), _pool(actor, values, "pool")
         reserve = services.create_reserve(name=name, pool=pool, values=values, now=now(), actor=actor)
         return answer_detail(ReserveOutput(reserve).data, 201)
 
@@ -121,10 +120,10 @@ def _manager(request: Request) -> Actor:
     return actor
 
 
-def _pool(values: dict[str, Any], field: str) -> Pool:
+def _pool(actor: Actor, values: dict[str, Any], field: str) -> Any:
     name = values.pop(field)
-    pool = Pool.objects.filter(name=name).first()
-    if pool is None:
+    try:
+        return selectors.access_pool(actor, name)
+    except NotFoundError as error:
         message = f"There is no pool {name}."
-        raise InvalidInputError(message, errors=[FieldError(field, "unknown_pool", message)])
-    return pool
+        raise InvalidInputError(message, errors=[FieldError(field, "unknown_pool", message)]) from error

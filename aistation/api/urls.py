@@ -31,6 +31,7 @@ v1 = [
     path("nodes/<name:node>/cordon", fleet.Cordon.as_view()),
     path("nodes/<name:node>/uncordon", fleet.Uncordon.as_view()),
     path("nodes/<name:node>/drain", fleet.Drain.as_view()),
+    path("nodes/<name:node>/write-off", fleet.WriteOff.as_view()),
     path("gpus", fleet.Gpus.as_view()),
     path("images", catalog.Images.as_view()),
     path("images/<name:image>", catalog.ImageDetail.as_view()),

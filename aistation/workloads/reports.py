@@ -3,11 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.db import transaction
 
+from aistation.audit.services import record
+from aistation.core.errors import ConflictError
+from aistation.fleet.models import Liveness, Node
 from aistation.quotas import services as quotas
+from aistation.tenancy.policy import Actor
 from aistation.workloads.allocations import release_tasks
 from aistation.workloads.batch import Batch
 from aistation.workloads.lifecycle import (
@@ -26,6 +30,8 @@ from aistation.workloads.lifecycle import (
 )
 from aistation.workloads.models import Attempt, Task, Workload
 from aistation.workloads.services import end, follow_end, move
+
+_INTERRUPTED: Final = "node_interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,29 @@ def record_task_reports(*, node_id: int, reports: Sequence[TaskFacts], now: date
         )
         for row in found
     ]
+
+
+@transaction.atomic
+def write_off_node(*, node_id: int, node_name: str, now: datetime, actor: Actor) -> int:
+    """A person's word that a lost machine is off for good and nothing runs there any more: what it held is free,
+    jobs with retries left wait again, the rest ends. How many tasks were written off. Raises ConflictError."""
+    if Node.objects.select_for_update(no_key=True).get(pk=node_id).liveness != Liveness.LOST:
+        raise ConflictError("Only a lost node can be written off: this one still answers, so drain it instead.")
+    tasks = Task.objects.filter(node_id=node_id, settled_at=None).order_by("pk")
+    reports = [
+        TaskFacts(
+            task.uid,
+            task.nonce,
+            Phase.FAILED,
+            error=_INTERRUPTED,
+            message=f"Node {node_name} was written off.",
+            log_bytes=task.log_stored,
+        )
+        for task in tasks
+    ]
+    record_task_reports(node_id=node_id, reports=reports, now=now)
+    record(actor, now, "node.write_off", "node", node_name, after={"tasks": len(reports)})
+    return len(reports)
 
 
 def _record(fresh: Sequence[tuple[TaskFacts, Mapping[str, Any]]], now: datetime) -> set[int]:

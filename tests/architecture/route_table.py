@@ -87,6 +87,7 @@ API: Final[dict[str, list[Row]]] = {
     "/api/v1/nodes/{node}/cordon": [row("POST", PLATFORM)],
     "/api/v1/nodes/{node}/uncordon": [row("POST", PLATFORM)],
     "/api/v1/nodes/{node}/drain": [row("POST", PLATFORM)],
+    "/api/v1/nodes/{node}/write-off": [row("POST", "401 403*5 409")],
     "/api/v1/gpus": [row("GET", EVERYBODY)],
     "/api/v1/images": [row("GET", EVERYBODY), row("POST", "401 403*5 201", IMAGE)],
     "/api/v1/images/{image}": [

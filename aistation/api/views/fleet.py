@@ -39,6 +39,7 @@ from aistation.core.errors import FieldError, InvalidInputError, NotFoundError
 from aistation.fleet import selectors, services
 from aistation.tenancy.policy import Action
 from aistation.tenancy.selectors import require
+from aistation.workloads import reports
 
 
 class Pools(ApiView):
@@ -147,6 +148,21 @@ class Drain(NodeDuty):
     @idempotent
     def post(self, request: Request, node: str) -> Response:
         return self.set_duty(request, node)
+
+
+class WriteOff(ApiView):
+    @operation(
+        "writeOffNode",
+        "Say that a lost machine is off for good: what it held is free, jobs with retries wait again",
+        answer=NodeOutput,
+    )
+    @idempotent
+    def post(self, request: Request, node: str) -> Response:
+        actor = actor_of(request)
+        found = selectors.access_node(actor, node, Action.MANAGE_NODES)
+        read_body(request, Nothing)
+        reports.write_off_node(node_id=found.pk, node_name=found.name, now=now(), actor=actor)
+        return answer_detail(NodeOutput(selectors.access_node(actor, node)).data)
 
 
 class GpuQuery(PageQuery):

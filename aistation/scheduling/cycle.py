@@ -10,6 +10,7 @@ from typing import Final
 from aistation.core.clock import database_now
 from aistation.scheduling import lease
 from aistation.scheduling.apply import apply_plan
+from aistation.scheduling.journal import keep
 from aistation.scheduling.models import SchedulerLease
 from aistation.scheduling.snapshot import take_snapshot
 from scheduler.decide import decide
@@ -42,6 +43,7 @@ def run_cycle() -> Cycle:
             if not (snapshot.pending or snapshot.lending):  # lent cards are taken back though nobody waits
                 waiting = 0
             else:
+                keep(snapshot)
                 plan = decide(snapshot)
                 applied = apply_plan(plan, now=now)
                 placed += applied.placed

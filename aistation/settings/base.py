@@ -207,6 +207,7 @@ SPECTACULAR_SETTINGS = {
 
 # --- rules with a number --------------------------------------------------------------------------
 HEARTBEAT_S = 5
+SNAPSHOT_DIR = env.str("AISTATION_SNAPSHOT_DIR", "")  # the last 1,000 decisions' snapshots, for `manage.py replay`
 STOP_GRACE_S = env.int("AISTATION_STOP_GRACE_S", 10)  # between SIGTERM and SIGKILL
 PREEMPT_GRACE_S = env.int("AISTATION_PREEMPT_GRACE_S", 120)  # the same for work that is to save and come back
 CAPACITY_RECENT_S = 1.0  # a submit is let in on what the fleet was this long ago; refused only on what it is

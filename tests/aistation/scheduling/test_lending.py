@@ -1,6 +1,7 @@
 """Lending, taking back, reservations and fair shares on a real database: what a plan says is what happens."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -124,7 +125,7 @@ class TestWaiting:
         order = QueueOrder.objects.get(pool=site.pool)
         assert order.uids == [big.uid, behind.uid]
         assert [(kept["id"], kept["nodes"]) for kept in order.reservations] == [(big.uid, ["n1"])]
-        assert [(one.uid, one.position) for one in queue()] == [(big.uid, 1), (behind.uid, 2)]
+        assert list(queue().values_list("uid", "position")) == [(big.uid, 1), (behind.uid, 2)]
 
     def test_what_came_since_the_last_decision_stands_behind(self, site: Site) -> None:
         first = submitted(site, gpus=8)
@@ -133,14 +134,14 @@ class TestWaiting:
         waits = submitted(site, gpus=8)
         run_cycle()
         late = submitted(site, gpus=8)
-        assert [(one.uid, one.position) for one in queue()] == [(waits.uid, 1), (late.uid, 2)]
+        assert list(queue().values_list("uid", "position")) == [(waits.uid, 1), (late.uid, 2)]
 
 
 class TestPreemption:
     def test_only_a_running_job_that_allows_it_is_asked_and_only_once(self, site: Site) -> None:
         soft, hard = submitted(site), submitted(site, preemptible=False)
         run_cycle()
-        told = {"reason": Reason.PREEMPTED, "message": "", "now": now()}
+        told: Any = {"reason": Reason.PREEMPTED, "message": "", "now": now()}
         assert request_preempt(workload_id=soft.pk, **told)
         assert not request_preempt(workload_id=soft.pk, **told)
         assert not request_preempt(workload_id=hard.pk, **told)

@@ -125,7 +125,7 @@ class TestWaiting:
         order = QueueOrder.objects.get(pool=site.pool)
         assert order.uids == [big.uid, behind.uid]
         assert [(kept["id"], kept["nodes"]) for kept in order.reservations] == [(big.uid, ["n1"])]
-        assert list(queue().values_list("uid", "position")) == [(big.uid, 1), (behind.uid, 2)]
+        assert list(queue().values_list("uid", "position")) == [(big.uid, 1), (behind.uid, 2)]  # type: ignore[misc]  # an annotation
 
     def test_what_came_since_the_last_decision_stands_behind(self, site: Site) -> None:
         first = submitted(site, gpus=8)
@@ -134,7 +134,7 @@ class TestWaiting:
         waits = submitted(site, gpus=8)
         run_cycle()
         late = submitted(site, gpus=8)
-        assert list(queue().values_list("uid", "position")) == [(waits.uid, 1), (late.uid, 2)]
+        assert list(queue().values_list("uid", "position")) == [(waits.uid, 1), (late.uid, 2)]  # type: ignore[misc]  # an annotation
 
 
 class TestPreemption:

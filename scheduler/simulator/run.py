@@ -1,33 +1,21 @@
 """The virtual clock: takes event after event, has `decide` answer, and does what the plan says."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from enum import IntEnum
-from heapq import heappop, heappush
-from itertools import count
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from scheduler.decide import decide
 from scheduler.model import Cause, Kind, Placement, Plan, Preemption, Request, Running, Snapshot
+from scheduler.simulator.agenda import Agenda, Event
 from scheduler.simulator.fleet import Fleet
 from scheduler.simulator.measure import Meter, mean_results
-from scheduler.simulator.scenario import EnvironmentsPart, GroupPart, Saturated, Scenario
-from scheduler.simulator.streams import EnvironmentStream, JobStream, Work, local_us
+from scheduler.simulator.scenario import Saturated, Scenario
+from scheduler.simulator.streams import Backlog, EnvironmentStream, JobStream, Slots, Work, local_us
 from scheduler.windows import SECOND_US, next_opening_us, span_at
 
 _MOST_DECISIONS_AT_ONCE: Final = 1_000
 _PATIENCE_US: Final = 601 * SECOND_US
-
-
-class _Event(IntEnum):
-    """What happens, in the order in which things of one instant happen."""
-
-    END = 0
-    LEFT = 1
-    ARRIVE = 2
-    LOOK = 3
 
 
 def simulate(scenario: Scenario) -> dict[str, Any]:
@@ -48,17 +36,16 @@ class Simulation:
         self._zone = zone
         self.fleet = Fleet(scenario)
         self.meter = Meter(scenario, measured_us, self._end_us, self._hour_of_week)
-        self._events: list[tuple[int, int, int, str, int]] = []  # when, what, order, whose, its attempt
-        self._order = count()
+        self._agenda = Agenda()
         self._work: dict[str, Work] = {}
         self._waiting: dict[str, Request] = {}
         self._running: dict[str, Running] = {}
         self._backlogs = [
-            _Backlog(JobStream(scenario, part, seed), part.arrivals.backlog_per_group)
+            Backlog(JobStream(scenario, part, seed), part.arrivals.backlog_per_group)
             for part in scenario.jobs
             if isinstance(part.arrivals, Saturated)
         ]
-        self._slots = {part.name: _Slots(part) for part in scenario.environments}
+        self._slots = {part.name: Slots(part) for part in scenario.environments}
         self._stream_of: dict[str, str] = {}  # by environment: whose slot it takes
         self._lent: dict[str, bool] = {}  # by running work: whether it is on lent cards
         self._promised: dict[str, int] = {}  # by waiting job: the first start that was reserved for it
@@ -74,21 +61,13 @@ class Simulation:
         self._fill_backlogs(self._start_us)
         self._look_at_edges(self._start_us)
         self._decide(self._start_us)
-        while self._events and self._events[0][0] < self._end_us:
-            now_us = self._events[0][0]
-            needs_decision = False
-            while self._events and self._events[0][0] == now_us:
-                _, event, _, name, attempt = heappop(self._events)
-                needs_decision |= self._take_in(_Event(event), name, attempt, now_us)
-            if needs_decision:
+        while (now_us := self._agenda.next_us) is not None and now_us < self._end_us:
+            if self._take_in_all(now_us):
                 self._decide(now_us)
         self._close()
         return self.meter.results(self.fleet.cards, self.decide_calls)
 
     # Events
-
-    def _at(self, at_us: int, event: _Event, name: str = "", attempt: int = 0) -> None:
-        heappush(self._events, (at_us, event, next(self._order), name, attempt))
 
     def _draw_arrivals(self, seed: int, weeks: int) -> None:
         for part in self._scenario.environments:
@@ -102,17 +81,24 @@ class Simulation:
 
     def _expect(self, work: Work) -> None:
         self._work[work.id] = work
-        self._at(work.arrives_us, _Event.ARRIVE, work.id)
+        self._agenda.add(work.arrives_us, Event.ARRIVE, work.id)
 
-    def _take_in(self, event: _Event, name: str, attempt: int, now_us: int) -> bool:
+    def _take_in_all(self, now_us: int) -> bool:
+        """Let all happen that happens now; true when there is something to decide."""
+        needs_decision = False
+        for entry in self._agenda.due(now_us):
+            needs_decision |= self._take_in(entry.event, entry.name, entry.attempt, now_us)
+        return needs_decision
+
+    def _take_in(self, event: Event, name: str, attempt: int, now_us: int) -> bool:
         """Let it happen; true when there is something to decide."""
-        if event is _Event.LOOK:
+        if event is Event.LOOK:
             if name == "edge":
                 self._look_at_edges(now_us)
             return bool(self._waiting or self._running)
-        if event is _Event.ARRIVE:
+        if event is Event.ARRIVE:
             return self._arrive(self._work[name], now_us)
-        if event is _Event.LEFT:
+        if event is Event.LEFT:
             return self._leave(self._work[name], now_us)
         return self._end(name, attempt, now_us)
 
@@ -122,7 +108,7 @@ class Simulation:
             if not slots.take():
                 del self._work[work.id]
                 return False
-            self._at(now_us + work.length_us, _Event.END, work.id)
+            self._agenda.add(now_us + work.length_us, Event.END, work.id)
         return self._queue(work, now_us)
 
     def _queue(self, work: Work, now_us: int) -> bool:
@@ -132,7 +118,7 @@ class Simulation:
         has_like = any(self._likeness(other) == likeness for other in self._waiting.values())
         self._waiting[work.id] = request
         if self._has_endless:
-            self._at(now_us + _PATIENCE_US, _Event.LOOK)
+            self._agenda.add(now_us + _PATIENCE_US, Event.LOOK)
         return not has_like
 
     def _likeness(self, request: Request) -> tuple[object, ...]:
@@ -220,10 +206,7 @@ class Simulation:
             for placement in plan.placements:
                 self._start(placement, now_us)
             needs_more = bool(plan.placements) and self._fill_backlogs(now_us)
-            while self._events and self._events[0][0] == now_us:
-                _, event, _, name, attempt = heappop(self._events)
-                needs_more |= self._take_in(_Event(event), name, attempt, now_us)
-            if not needs_more:
+            if not self._take_in_all(now_us) and not needs_more:
                 self._look_later(plan, now_us)
                 return
         raise RuntimeError(f"decisions at {now_us} come to no end")
@@ -277,7 +260,9 @@ class Simulation:
             self._count_wait(work, now_us)
         if work.kind is Kind.JOB:
             resume_us = work.resume_us if work.attempt > 1 else 0
-            self._at(work.begins_us + resume_us + work.length_us - work.kept_us, _Event.END, work.id, work.attempt)
+            self._agenda.add(
+                work.begins_us + resume_us + work.length_us - work.kept_us, Event.END, work.id, work.attempt
+            )
 
     def _count_wait(self, work: Work, now_us: int) -> None:
         waits = self.meter.job_waits_us if work.kind is Kind.JOB else self.meter.environment_waits_us
@@ -298,7 +283,7 @@ class Simulation:
         self._account(work, now_us, done_us - work.kept_us)
         self.meter.waste(work, now_us, now_us + save_us)
         self._running[work.id] = replace(running, is_leaving=True)
-        self._at(now_us + save_us, _Event.LEFT, work.id)
+        self._agenda.add(now_us + save_us, Event.LEFT, work.id)
         if self.meter.is_measured(now_us):
             self.meter.preemptions += 1
             self.meter.reclaims += preemption.cause is Cause.RECLAIMED
@@ -336,7 +321,7 @@ class Simulation:
             opens = next_opening_us(windows, self._scenario.time_zone, now_us)
             edges += [*closes, *(one - notice_s * SECOND_US for one in closes), *([] if opens is None else [opens])]
         if later := [edge for edge in edges if edge > now_us]:
-            self._at(min(later), _Event.LOOK, "edge")
+            self._agenda.add(min(later), Event.LOOK, "edge")
 
     def _look_later(self, plan: Plan, now_us: int) -> None:
         """Work just started may be preempted, once it has run for its minimum, by what waits with a higher claim."""
@@ -344,7 +329,7 @@ class Simulation:
         highest = max((request.priority for request in self._waiting.values()), default=-1)
         if started and ((self._has_gaps and highest > min(started)) or (self._has_guarantees and self._waiting)):
             for seconds in {pool.min_run_s for pool in self.fleet.pools}:
-                self._at(now_us + (self._scenario.start_s + seconds) * SECOND_US, _Event.LOOK)
+                self._agenda.add(now_us + (self._scenario.start_s + seconds) * SECOND_US, Event.LOOK)
 
     def _hour_of_week(self, at_us: int) -> int:
         local = datetime.fromtimestamp(at_us // SECOND_US, UTC).astimezone(self._zone)
@@ -356,36 +341,3 @@ class Simulation:
             work = self._work[running.id]
             if work.kind is Kind.JOB and not running.is_leaving:
                 self._account(work, self._end_us, lost_us=0)
-
-
-class _Slots:
-    """How many environments of a stream may exist at once."""
-
-    def __init__(self, part: EnvironmentsPart) -> None:
-        self._free = part.slots
-
-    def take(self) -> bool:
-        if self._free == 0:
-            return False
-        if self._free is not None:
-            self._free -= 1
-        return True
-
-    def give_back(self) -> None:
-        if self._free is not None:
-            self._free += 1
-
-
-class _Backlog:
-    """A saturated stream."""
-
-    def __init__(self, stream: JobStream, per_group: int) -> None:
-        self._stream, self._per_group = stream, per_group
-
-    def refill(self, counted: dict[tuple[str, str], int], now_us: int) -> Iterable[Work]:
-        for group in self._stream.groups:
-            missing = self._per_group - counted.get((self._stream.part.name, group.name), 0)
-            yield from (self._drawn(group, now_us) for _ in range(missing))
-
-    def _drawn(self, group: GroupPart, now_us: int) -> Work:
-        return self._stream.draw(now_us, group)

@@ -5,7 +5,7 @@ rule that it tries, leaves what the others draw as it was.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from random import Random
@@ -205,6 +205,39 @@ class JobStream:
         if isinstance(length, FixedLength):
             return round(length.hours * HOUR_US)
         return round(_log_normal(self._draws, length.median_h, length.sigma, length.min_h, length.max_h))
+
+
+class Slots:
+    """How many environments of a stream may exist at once."""
+
+    def __init__(self, part: EnvironmentsPart) -> None:
+        self._free = part.slots
+
+    def take(self) -> bool:
+        if self._free == 0:
+            return False
+        if self._free is not None:
+            self._free -= 1
+        return True
+
+    def give_back(self) -> None:
+        if self._free is not None:
+            self._free += 1
+
+
+class Backlog:
+    """A saturated stream."""
+
+    def __init__(self, stream: JobStream, per_group: int) -> None:
+        self._stream, self._per_group = stream, per_group
+
+    def refill(self, counted: Mapping[tuple[str, str], int], now_us: int) -> Iterable[Work]:
+        for group in self._stream.groups:
+            missing = self._per_group - counted.get((self._stream.part.name, group.name), 0)
+            yield from (self._drawn(group, now_us) for _ in range(missing))
+
+    def _drawn(self, group: GroupPart, now_us: int) -> Work:
+        return self._stream.draw(now_us, group)
 
 
 def local_us(day: date, minute: int, zone: ZoneInfo) -> int:

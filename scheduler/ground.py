@@ -10,10 +10,11 @@
 Views that nobody needs are never made.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from scheduler.capacity import Ask, CardRoom, NodeRoom, PoolRoom
-from scheduler.model import Node, Pool, Running, TaskPlacement
+from scheduler.model import Node, Pool, Running, Snapshot, Strategy, TaskPlacement
 from scheduler.search import Search
 
 Tasks = tuple[TaskPlacement, ...]
@@ -184,3 +185,27 @@ def clamp(node: NodeRoom, most: NodeRoom) -> None:
         card.free_memory_mib = min(card.free_memory_mib, other.free_memory_mib)
         card.free_milli = min(card.free_milli, other.free_milli)
     node.free_milli = sum(card.free_milli for card in node.cards)
+
+
+def grounds_of(snapshot: Snapshot, lenders: Collection[str]) -> dict[str, Ground]:
+    """By pool. One that lends right now packs its own work, so that whole cards come free to lend."""
+    rows: dict[str, list[Node]] = {pool.id: [] for pool in snapshot.pools}
+    for node in snapshot.nodes:
+        if node.pool_id in rows:
+            rows[node.pool_id].append(node)
+    grounds = {}
+    for pool in snapshot.pools:
+        packs = pool.id in lenders and pool.strategy is not Strategy.PACK
+        grounds[pool.id] = Ground(replace(pool, strategy=Strategy.PACK) if packs else pool, rows[pool.id])
+    return grounds
+
+
+def held_in(snapshot: Snapshot, grounds: Mapping[str, Ground]) -> dict[str, list[Running]]:
+    """By pool, the running work that holds something on its nodes, by id."""
+    pool_of = {node_id: pool_id for pool_id, ground in grounds.items() for node_id in ground.index_of}
+    held: dict[str, list[Running]] = {}
+    for work in sorted(snapshot.running, key=lambda one: one.id):
+        for pool_id in {pool_of.get(task.node_id) for task in work.tasks}:
+            if pool_id is not None:
+                held.setdefault(pool_id, []).append(work)
+    return held

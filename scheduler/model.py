@@ -289,6 +289,7 @@ class Snapshot:
     lending: tuple[LendingRule, ...] = ()
     reserves: tuple[Reserve, ...] = ()
     mixes: tuple[Mix, ...] = ()  # at most one for each pool; without one nothing is known of what will come
+    with_estimates: bool = True  # whether waiting requests are told when they may start, which takes some time
 
 
 @dataclass(frozen=True, slots=True)

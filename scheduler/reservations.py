@@ -26,11 +26,11 @@ class Opening:
 
 def endings(works: Iterable[Running], now_us: int, at_once: Sequence[Running] = ()) -> list[tuple[int, Running]]:
     """Work in the order in which it gives its room back; what has no time limit never does. ``at_once``: work that
-    would leave if asked. What has been asked to leave is no part of it: its room counts as there."""
+    would leave if asked."""
     asked = {work.id for work in at_once}
     found = [(now_us, work) for work in at_once]
     for work in works:
-        if work.ends_at_us is not None and not work.is_leaving and work.id not in asked:
+        if work.ends_at_us is not None and work.id not in asked:
             found.append((max(now_us, work.ends_at_us), work))
     return sorted(found, key=lambda one: (one[0], one[1].id))
 
@@ -54,7 +54,7 @@ def begun(request: Request, tasks: Tasks, now_us: int) -> Running:
 
 def find_opening(ask: Ask, ground: Ground, ends: Sequence[tuple[int, Running]]) -> Opening | None:
     """The first time at which all tasks fit, as work ends; None when they never do."""
-    at_us = _first_fit(ask, ground, ends)
+    at_us = first_fit(ask, ground, ends)
     if at_us is None:
         return None
     room = ground.twin(ground.coming or ground.now)
@@ -69,7 +69,8 @@ def find_opening(ask: Ask, ground: Ground, ends: Sequence[tuple[int, Running]]) 
     return None if tasks is None else Opening(at_us, tasks, room)
 
 
-def _first_fit(ask: Ask, ground: Ground, ends: Sequence[tuple[int, Running]]) -> int | None:
+def first_fit(ask: Ask, ground: Ground, ends: Sequence[tuple[int, Running]]) -> int | None:
+    """The time of the first ending after which all tasks fit; None when they never do."""
     base = ground.coming or ground.now
     nodes: dict[int, NodeRoom] = {}
     held: dict[int, int] = {}

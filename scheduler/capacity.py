@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from scheduler.model import WHOLE_CARD_MILLI, Node, Pool, Request, Resources, Share, TaskPlacement
+from scheduler.forecast import Forecast, Hardware, accepted, forecast, size_of
+from scheduler.model import WHOLE_CARD_MILLI, Mix, Node, Pool, Request, Resources, Share, TaskPlacement
+from scheduler.outlook import CardGroup, NodeState, Outlook
 from scheduler.sizing import CardKind, Grant, charge_milli, grant
 
 
@@ -88,6 +90,8 @@ class Ask:
     grants: tuple[Grant | None, ...]
     card_milli: int  # quota charge of all tasks together
     least_milli: int  # compute that each share takes at least; lets full nodes be skipped unseen
+    sizes: tuple[int, ...]  # thousandths of a card of each kind that a share really takes; 0: none can be had
+    accepts: int  # the kinds that can serve, as bits
     layout: Layout = ANYWHERE
 
 
@@ -97,19 +101,27 @@ class PoolRoom:
     Nodes and cards that are out of service are kept too: they explain why something waits.
     """
 
-    def __init__(self, pool: Pool, nodes: Iterable[Node]) -> None:
+    def __init__(self, pool: Pool, nodes: Iterable[Node], mix: Mix | None = None) -> None:
         self.pool = pool
-        self.kinds: list[CardKind] = []
+        self.mix = mix
         self.has_unknown_cards = False
-        self._kind_index: dict[CardKind, int] = {}
         self._state_index: dict[tuple[int, int, frozenset[str], tuple[tuple[int, int, int], ...]], int] = {}
         self._states: dict[int, tuple[int, int]] = {}  # by index of the node: its version then, its state
         self._rows = tuple(nodes)
+        self.kinds: list[CardKind] = sorted(
+            {(one.model, one.memory_mib) for node in self._rows for one in node.devices if one.memory_mib > 0}
+        )
+        self._kind_index = {kind: index for index, kind in enumerate(self.kinds)}
         self.nodes = [self._node_room(node) for node in self._rows]
         self.changes: list[int] = []  # indices into nodes, oldest first
+        self.releases = 0  # how often room came back
+        self._node_states: dict[int, tuple[int, NodeState]] = {}  # by index of the node, with its version then
+        self._counted: dict[int, NodeState] = {}  # what the outlook knows of each open node
+        self._counted_to = 0  # how many of the changes it knows
 
     def ask(self, resources: Resources, tasks: int, layout: Layout = ANYWHERE) -> Ask:
         grants = tuple(grant(resources, self.pool, *kind) for kind in self.kinds)
+        sizes = tuple(size_of(given, kind[1]) for given, kind in zip(grants, self.kinds, strict=True))
         return Ask(
             cpu_milli=resources.cpu_milli,
             memory_mib=resources.memory_mib,
@@ -119,8 +131,49 @@ class PoolRoom:
             grants=grants,
             card_milli=charge_milli(resources, self.pool, self.kinds) * tasks,
             least_milli=min((given.compute_milli for given in grants if given), default=0),
+            sizes=sizes,
+            accepts=accepted(sizes),
             layout=layout,
         )
+
+    @cached_property
+    def forecast(self) -> Forecast:
+        return forecast(self.pool, self._hardware(), self.mix)
+
+    @cached_property
+    def _outlook(self) -> Outlook:
+        return Outlook(self.forecast)
+
+    def outlook(self) -> Outlook:
+        """The pool through its forecast, as things are now."""
+        outlook = self._outlook
+        if outlook.has_prices and (not self._counted or self._counted_to < len(self.changes)):
+            changed = set(self.changes[self._counted_to :]) if self._counted else range(len(self.nodes))
+            for index in changed:
+                if self.nodes[index].is_open:
+                    if index in self._counted:
+                        outlook.leave(self._counted[index])
+                    self._counted[index] = self.node_state(index)
+                    outlook.enter(self._counted[index])
+            self._counted_to = len(self.changes)
+        return outlook
+
+    def learn(self, mix: Mix) -> None:
+        """Look at the pool through another mix. What searches have found before no longer counts."""
+        self.mix = mix
+        for name in ("forecast", "_outlook"):
+            self.__dict__.pop(name, None)
+        self._node_states.clear()
+        self._counted.clear()
+
+    def node_state(self, index: int) -> NodeState:
+        """The node in numbers, for the outlook."""
+        node = self.nodes[index]
+        version, state = self._node_states.get(index, (-1, None))
+        if state is None or version != node.version:
+            state = NodeState(self.forecast, node.free_cpu_milli, _main_kind(node.cards), _groups(node.cards))
+            self._node_states[index] = node.version, state
+        return state
 
     def state_of(self, index: int) -> int:
         """A number that two nodes share when they have the same hardware, in card order, with the same left of it."""
@@ -154,6 +207,21 @@ class PoolRoom:
             placed.append(TaskPlacement(rank, node.id, tuple(shares)))
         return placed
 
+    def release(self, index: int, ask: Ask, shares: Iterable[Share]) -> None:
+        """Give back what one task of the request holds on the node."""
+        node = self.nodes[index]
+        node.version += 1
+        self.changes.append(index)
+        self.releases += 1
+        node.free_cpu_milli += ask.cpu_milli
+        node.free_memory_mib += ask.memory_mib
+        cards = {card.id: card for card in node.cards}
+        for share in shares:
+            card = cards[share.device_id]
+            card.free_memory_mib += share.memory_mib
+            card.free_milli += share.compute_milli
+            node.free_milli += share.compute_milli
+
     @cached_property
     def installed(self) -> list[tuple[NodeRoom, int]]:
         """All hardware of the pool as if nothing ran and all of it were in service; equal nodes counted."""
@@ -171,16 +239,24 @@ class PoolRoom:
             if device.memory_mib <= 0:
                 self.has_unknown_cards = True
                 continue
-            kind = self._kind_of((device.model, device.memory_mib))
+            kind = self._kind_index[device.model, device.memory_mib]
             card = CardRoom(device.id, kind, device.memory_mib, device.free_memory_mib, device.free_milli)
             (cards if device.usable else broken).append(card)
         return NodeRoom(node, cards, broken)
 
-    def _kind_of(self, kind: CardKind) -> int:
-        index = self._kind_index.setdefault(kind, len(self.kinds))
-        if index == len(self.kinds):
-            self.kinds.append(kind)
-        return index
+    def _hardware(self) -> tuple[Hardware, ...]:
+        """All cards of the pool, in service or not, by kind."""
+        cards = [0] * len(self.kinds)
+        most = [0] * len(self.kinds)
+        least: list[tuple[int, int]] = [(1, 0)] * len(self.kinds)  # CPU of so many cards, where it is least a card
+        for row, node in zip(self._rows, self.nodes, strict=True):
+            for kind, count in Counter(card.kind for card in node.all_cards).items():
+                cards[kind] += count
+                most[kind] = max(most[kind], len(node.all_cards))
+                cpu, beside = least[kind]
+                if row.cpu_milli * beside < cpu * len(node.all_cards):
+                    least[kind] = row.cpu_milli, len(node.all_cards)
+        return tuple(map(Hardware, self.kinds, cards, most, *zip(*least, strict=True))) if self.kinds else ()
 
     def _when_empty(self, *, in_service_only: bool) -> list[tuple[NodeRoom, int]]:
         like: Counter[tuple[int, int, tuple[int, ...], frozenset[str]]] = Counter()
@@ -199,3 +275,29 @@ class PoolRoom:
         ]
         row = Node("", self.pool.id, cpu_milli, memory_mib, cpu_milli, memory_mib, labels=labels)
         return NodeRoom(row, cards, ())
+
+
+def _main_kind(cards: Sequence[CardRoom]) -> int:
+    """The kind of most of the cards, -1 without any."""
+    kinds = Counter(card.kind for card in cards)
+    return min(kinds, key=lambda kind: (-kinds[kind], kind)) if kinds else -1
+
+
+def _groups(cards: Sequence[CardRoom]) -> tuple[CardGroup, ...]:
+    """The cards by what is left of them; those that have nothing left are left out."""
+    counts: dict[tuple[int, int, int], int] = {}
+    of: dict[tuple[int, int, int], CardRoom] = {}
+    for card in cards:
+        if card.free_milli > 0 and card.free_memory_mib > 0:
+            left = card.free_milli, card.free_memory_mib, card.kind
+            counts[left] = counts.get(left, 0) + 1
+            of[left] = card
+    return tuple(group_of(of[left], count) for left, count in counts.items())
+
+
+def group_of(card: CardRoom, count: int = 1) -> CardGroup:
+    """Cards with as much left as this one."""
+    milli, mib = card.free_milli, card.free_memory_mib
+    free = min(milli, WHOLE_CARD_MILLI * mib // card.memory_mib)
+    is_empty = milli == WHOLE_CARD_MILLI and mib == card.memory_mib
+    return CardGroup(milli, mib, card.kind, free, is_empty, count)

@@ -1,19 +1,24 @@
 """Finds the best nodes for one kind of request again and again while the pool fills up.
 
 Within a cycle room only shrinks, and only on nodes that were placed on. So each kind of request keeps its nodes
-in a heap by score, takes up the pool's changes when it is next asked, and gives up for good once it did not fit.
+in heaps by score, takes up the pool's changes when it is next asked, and gives up until room comes back once it did
+not fit. There is a heap for each lane of the pool's outlook: the price of a lane moves all its nodes alike.
 """
 
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
-from scheduler.capacity import Ask, PoolRoom
+from scheduler.capacity import ANYWHERE, Ask, CardRoom, PoolRoom, group_of
 from scheduler.filters import deal_cards, fitting_cards, tasks_on
 from scheduler.model import Strategy, TaskPlacement
-from scheduler.scoring import Score, rank_cards, score_node
+from scheduler.outlook import NO_LANE, Lane
+from scheduler.scoring import Score, rank_packed, rank_spread, score_packed, score_spread
 
 _Entry: TypeAlias = tuple[Score, str, int, int, int]
-"""Score, node, its index in the pool, its version when scored, tasks that it holds."""
+"""Score without the lane's price, node, its index in the pool, its version when scored, tasks that it holds."""
+
+_Found: TypeAlias = tuple[Score, Lane, int]
+"""Score without the lane's price, lane, tasks that the node holds."""
 
 
 class Search:
@@ -22,80 +27,134 @@ class Search:
     def __init__(self, room: PoolRoom, ask: Ask) -> None:
         self._room = room
         self._ask = ask
-        self._heap: list[_Entry] | None = None  # made when first needed
-        self._seen = 0  # how many of the pool's changes the heap knows
-        self._has_failed = False
-        self._pack = room.pool.strategy is Strategy.PACK or ask.layout.same_node
+        self._outlook = room.outlook()
+        self._lanes: dict[Lane, list[_Entry]] | None = None  # made when first needed
+        self._seen = 0  # how many of the pool's changes the heaps know
+        self._failed_at = -1  # how often room had come back then
+        self._packs = room.pool.strategy is Strategy.PACK
+        self._fills = self._packs or ask.layout.same_node
+        self._is_single = ask.tasks == 1 and ask.layout is ANYWHERE
 
     def place(self) -> tuple[TaskPlacement, ...] | None:
         """Take room for all tasks of one request, or for none of them (None)."""
-        if self._has_failed:
+        if self._failed_at == self._room.releases:
             return None
         chosen = self._best_nodes()
         if chosen is None:
-            self._has_failed = True
+            self._failed_at = self._room.releases
             return None
-        counts = _fill(chosen, self._ask.tasks) if self._pack else _deal(chosen, self._ask.tasks)
+        counts = _fill(chosen, self._ask.tasks) if self._fills else _deal(chosen, self._ask.tasks)
         placed: list[TaskPlacement] = []
         for (_, _, index, _, _), count in zip(chosen, counts, strict=True):
-            node = self._room.nodes[index]
-            cards = rank_cards(self._room.pool.strategy, fitting_cards(self._ask, node, node.cards))
-            hands = deal_cards(self._ask, cards, count, stack=self._room.pool.strategy is Strategy.PACK)
+            hands = (
+                deal_cards(self._ask, self._cards(index), count, stack=self._packs) if self._ask.gpus else [[]] * count
+            )
             placed += self._room.place(index, self._ask, hands, first_rank=len(placed))
         return tuple(placed)
+
+    def _cards(self, index: int) -> list[CardRoom]:
+        """The node's cards that fit, best first."""
+        room, ask, node = self._room, self._ask, self._room.nodes[index]
+        fitting = fitting_cards(ask, node, node.cards)
+        if not self._packs:
+            return rank_spread(fitting)
+        return rank_packed(room.outlook(), ask, room.node_state(index), fitting, group_of)
 
     def _best_nodes(self) -> list[_Entry] | None:
         """The best nodes that together hold all tasks; None when all nodes do not.
 
         To pack, as many as it takes; to spread, one for each task while there are as many.
         """
-        heap = self._refresh()
+        lanes = self._priced(self._refresh())
         chosen: list[_Entry] = []
         held = 0
-        while heap and (held if self._pack else len(chosen)) < self._ask.tasks:
-            entry = heappop(heap)
-            _, _, index, version, tasks = entry
-            if version == self._room.nodes[index].version:
-                chosen.append(entry)
-                held += tasks
-        return chosen if held >= self._ask.tasks else None
+        while (held if self._fills else len(chosen)) < self._ask.tasks:
+            entry = self._pop(lanes)
+            if entry is None:
+                break
+            chosen.append(entry)
+            held += entry[4]
+        if held >= self._ask.tasks:
+            return chosen
+        self._lanes = None  # what was popped is to be found again should room come back
+        return None
 
-    def _refresh(self) -> list[_Entry]:
+    def _priced(self, lanes: dict[Lane, list[_Entry]]) -> list[tuple[int, list[_Entry]]]:
+        """The heaps, each with what its lane costs now."""
+        if len(lanes) == 1 and NO_LANE in lanes:
+            return [(0, lanes[NO_LANE])]
+        outlook, ask = self._room.outlook(), self._ask
+        scarcity = outlook.scarcity(ask.accepts) if ask.gpus else {}
+        return [
+            (scarcity.get(kind, 0) * ask.gpus * ask.sizes[kind] * (kind >= 0) + outlook.host_price(lost), heap)
+            if ask.gpus
+            else (outlook.host_price(lost), heap)
+            for (kind, lost), heap in lanes.items()
+        ]
+
+    def _pop(self, lanes: list[tuple[int, list[_Entry]]]) -> _Entry | None:
+        """The best entry that is up to date, taken off its heap."""
+        nodes = self._room.nodes
+        best: tuple[int, Score, str] | None = None
+        source: list[_Entry] = []
+        for price, heap in lanes:
+            while heap and heap[0][3] != nodes[heap[0][2]].version:
+                heappop(heap)
+            if not heap:
+                continue
+            score, node_id = heap[0][0], heap[0][1]
+            cost = score[0] + price
+            if best is None or cost < best[0] or (cost == best[0] and (score[1:], node_id) < (best[1][1:], best[2])):
+                best, source = (cost, score, node_id), heap
+        return heappop(source) if source else None
+
+    def _refresh(self) -> dict[Lane, list[_Entry]]:
         room = self._room
-        if self._heap is None:
-            self._heap = self._all_entries()
+        if self._lanes is None:
+            self._lanes = self._all_entries()
         elif self._seen < len(room.changes):
             for index in set(room.changes[self._seen :]):
-                if found := self._score(index):
-                    heappush(self._heap, self._entry(index, found))
+                if room.nodes[index].is_open and (found := self._score(index)):
+                    heappush(self._lanes.setdefault(found[1], []), self._entry(index, found))
         self._seen = len(room.changes)
-        return self._heap
+        return self._lanes
 
-    def _all_entries(self) -> list[_Entry]:
-        """The heap of all open nodes that fit. Nodes in the same state are scored once."""
+    def _all_entries(self) -> dict[Lane, list[_Entry]]:
+        """The heaps of all open nodes that fit. Nodes in the same state are scored once."""
         least_milli = self._ask.least_milli * self._ask.gpus
-        by_state: dict[int, tuple[Score, int] | None] = {}
-        heap = []
+        by_state: dict[int, _Found | None] = {}
+        lanes: dict[Lane, list[_Entry]] = {}
         for index, node in enumerate(self._room.nodes):
             if node.is_open and node.free_milli >= least_milli:
                 state = self._room.state_of(index)
                 if state not in by_state:
                     by_state[state] = self._score(index)
                 if found := by_state[state]:
-                    heap.append(self._entry(index, found))
-        heapify(heap)
-        return heap
+                    lanes.setdefault(found[1], []).append(self._entry(index, found))
+        for heap in lanes.values():
+            heapify(heap)
+        return lanes
 
-    def _entry(self, index: int, found: tuple[Score, int]) -> _Entry:
+    def _entry(self, index: int, found: _Found) -> _Entry:
         node = self._room.nodes[index]
-        return found[0], node.id, index, node.version, found[1]
+        return found[0], node.id, index, node.version, found[2]
 
-    def _score(self, index: int) -> tuple[Score, int] | None:
-        """The node's score and how many of the request's tasks it holds; None when it holds none."""
-        node, ask = self._room.nodes[index], self._ask
-        fitting = fitting_cards(ask, node, node.cards) if ask.gpus else []
-        held = tasks_on(ask, node, fitting)
-        return (score_node(self._room.pool.strategy, ask, node, fitting), held) if held else None
+    def _score(self, index: int) -> _Found | None:
+        """The node's score and lane, and how many of the request's tasks it holds; None when it holds none."""
+        room, ask = self._room, self._ask
+        node = room.nodes[index]
+        held = 1
+        if not (self._packs and self._is_single):
+            fitting = fitting_cards(ask, node, node.cards) if ask.gpus else []
+            held = tasks_on(ask, node, fitting)
+            if not held:
+                return None
+            if not self._packs:
+                return score_spread(ask, node, fitting), NO_LANE, held
+        elif node.free_milli < ask.least_milli * ask.gpus:
+            return None
+        found = score_packed(self._outlook, ask, node, room.node_state(index))
+        return None if found is None else (*found, held)
 
 
 def _fill(chosen: list[_Entry], tasks: int) -> list[int]:

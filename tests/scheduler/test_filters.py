@@ -6,10 +6,10 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.capacity import PoolRoom
+from scheduler.capacity import PoolRoom, group_of
 from scheduler.filters import deal_cards, fitting_cards, shares_on, tasks_on
 from scheduler.model import Strategy
-from scheduler.scoring import rank_cards
+from scheduler.scoring import rank_packed, rank_spread
 from tests.scheduler.builders import a_device, a_node, a_pool, some_resources
 
 
@@ -43,8 +43,10 @@ def test_as_many_tasks_fit_as_the_best_deal_of_cards_allows(
     held = tasks_on(ask, node, fitting)
 
     assert held == min(tasks, most_tasks(tuple(sorted(4 - count for count in used)), gpus))
+    packed = rank_packed(room.outlook(), ask, room.node_state(0), fitting, group_of)
+    ranked = packed if strategy is Strategy.PACK else rank_spread(fitting)
     for stack in (True, False):
-        hands = deal_cards(ask, rank_cards(strategy, fitting), held, stack=stack)
+        hands = deal_cards(ask, ranked, held, stack=stack)
         assert [len({card.id for card in hand}) for hand in hands] == [gpus] * held
         for card in fitting:
             assert sum(card in hand for hand in hands) <= shares_on(ask, card)

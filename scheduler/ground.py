@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from scheduler.capacity import Ask, CardRoom, NodeRoom, PoolRoom
-from scheduler.model import Node, Pool, Running, Snapshot, Strategy, TaskPlacement
+from scheduler.model import Mix, Node, Pool, Running, Snapshot, Strategy, TaskPlacement
 from scheduler.search import Search
 
 Tasks = tuple[TaskPlacement, ...]
@@ -23,10 +23,10 @@ Tasks = tuple[TaskPlacement, ...]
 class Ground:
     """The views of one pool."""
 
-    def __init__(self, pool: Pool, rows: Iterable[Node]) -> None:
+    def __init__(self, pool: Pool, rows: Iterable[Node], mix: Mix | None = None) -> None:
         self.pool = pool
         self.rows = tuple(rows)
-        self.now = PoolRoom(pool, self.rows)
+        self.now = PoolRoom(pool, self.rows, mix)
         self.bare: PoolRoom | None = None
         self.coming: PoolRoom | None = None
         self.spare: PoolRoom | None = None
@@ -36,7 +36,7 @@ class Ground:
 
     def twin(self, room: PoolRoom) -> PoolRoom:
         """Another view with as much left of each node as this one has."""
-        made = PoolRoom(room.pool, self.rows)
+        made = PoolRoom(room.pool, self.rows, room.mix)
         for fresh, node in zip(made.nodes, room.nodes, strict=True):
             fresh.free_cpu_milli, fresh.free_memory_mib, fresh.free_milli = (
                 node.free_cpu_milli,
@@ -193,10 +193,12 @@ def grounds_of(snapshot: Snapshot, lenders: Collection[str]) -> dict[str, Ground
     for node in snapshot.nodes:
         if node.pool_id in rows:
             rows[node.pool_id].append(node)
+    mixes = {mix.pool_id: mix for mix in snapshot.mixes}
     grounds = {}
     for pool in snapshot.pools:
         packs = pool.id in lenders and pool.strategy is not Strategy.PACK
-        grounds[pool.id] = Ground(replace(pool, strategy=Strategy.PACK) if packs else pool, rows[pool.id])
+        packed = replace(pool, strategy=Strategy.PACK) if packs else pool
+        grounds[pool.id] = Ground(packed, rows[pool.id], mixes.get(pool.id))
     return grounds
 
 

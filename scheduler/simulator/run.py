@@ -9,6 +9,7 @@ from scheduler.decide import decide
 from scheduler.model import Cause, Kind, Placement, Plan, Preemption, Request, Running, Snapshot
 from scheduler.simulator.agenda import Agenda, Event
 from scheduler.simulator.fleet import Fleet
+from scheduler.simulator.habits import Habits
 from scheduler.simulator.measure import Meter, mean_results
 from scheduler.simulator.scenario import Saturated, Scenario
 from scheduler.simulator.streams import Backlog, EnvironmentStream, JobStream, Slots, Work, local_us
@@ -37,6 +38,7 @@ class Simulation:
         self.fleet = Fleet(scenario)
         self.meter = Meter(scenario, measured_us, self._end_us, self._hour_of_week)
         self._agenda = Agenda()
+        self._habits = Habits()
         self._work: dict[str, Work] = {}
         self._waiting: dict[str, Request] = {}
         self._running: dict[str, Running] = {}
@@ -113,6 +115,8 @@ class Simulation:
 
     def _queue(self, work: Work, now_us: int) -> bool:
         """Put it in the queue; false when its like waits ahead of it, so that nothing can come of it now."""
+        if work.attempt == 0:
+            self._habits.submit(work.pool_id, work.resources)
         request = self._request(work)
         likeness = self._likeness(request)
         has_like = any(self._likeness(other) == likeness for other in self._waiting.values())
@@ -162,12 +166,14 @@ class Simulation:
         self._account(work, now_us, lost_us=0)
         self.meter.jobs_done += self.meter.is_measured(now_us)
         self._free(work, now_us)
+        self._habits.end(work.pool_id)
         del self._work[name]
         return True
 
     def _close_environment(self, work: Work, now_us: int) -> bool:
         """Its user goes at the planned time, however long the environment waited."""
         self._slots[self._stream_of.pop(work.id)].give_back()
+        self._habits.end(work.pool_id)
         del self._work[work.id]
         if work.id in self._running:
             self._free(work, now_us)
@@ -223,6 +229,8 @@ class Simulation:
             running=tuple(self._seen(running, now_us) for running in self._running.values()),
             lending=self.fleet.lending,
             reserves=self.fleet.reserves,
+            with_estimates=False,
+            mixes=self._habits.mixes,
         )
 
     def _seen(self, running: Running, now_us: int) -> Running:

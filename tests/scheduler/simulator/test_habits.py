@@ -9,9 +9,9 @@ def test_a_mix_is_put_to_use_once_enough_has_been_seen() -> None:
     for _ in range(ENOUGH // ONE - 1):
         habits.submit("train", needs)
         habits.end("train")
-    assert len(habits.mixes) == 0
+    assert not list(habits.mixes)
     habits.submit("train", needs)
-    (mix,) = habits.mixes
+    [mix] = list(habits.mixes)
     assert (mix.pool_id, mix.demands, mix.ended) == ("train", (Demand(needs, ENOUGH),), ENOUGH - ONE)
 
 

@@ -3,7 +3,7 @@
     python bench/placement.py --data DIR [--trace NAME] [--load 130] [--seeds 1-5] [--churn] [--json OUT]
 
 DIR holds the files of the openb traces (Weng et al., "Beware of Fragmentation", USENIX ATC 2023):
-``openb_node_list_gpu_node.csv`` and ``openb_pod_list_NAME.csv``. The experiment is the paper's: tasks of the trace, then
+``openb_node_list_gpu_node.csv`` and ``openb_pod_list_NAME.csv``. The experiment is theirs: tasks of the trace, then
 tasks drawn from it with replacement, arrive on the empty cluster one by one until they have asked for ``--load``
 percent of its cards. Each is placed at once or lost; none ends. ``allocated_percent`` is the share of all cards then
 given away, the mean over the arrivals whose load rounds to ``--load``.

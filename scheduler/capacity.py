@@ -1,7 +1,7 @@
 """What is left of a pool while a plan is being made. Scratch: built from a snapshot, never leaves the core."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -90,7 +90,7 @@ class Ask:
     grants: tuple[Grant | None, ...]
     card_milli: int  # quota charge of all tasks together
     least_milli: int  # compute that each share takes at least; lets full nodes be skipped unseen
-    sizes: tuple[int, ...]  # thousandths of a card of each kind that a share really takes; 0: none can be had
+    takes: tuple[tuple[int, int, int] | None, ...]  # as grants: milli, MiB, and thousandths of a card that it is worth
     accepts: int  # the kinds that can serve, as bits
     layout: Layout = ANYWHERE
 
@@ -98,7 +98,8 @@ class Ask:
 class PoolRoom:
     """A pool's nodes with what is left of them, and a log of which node changed when.
 
-    Nodes and cards that are out of service are kept too: they explain why something waits.
+    Nodes and cards that are out of service are kept too: they explain why something waits. Nodes are in the order of
+    their ids.
     """
 
     def __init__(self, pool: Pool, nodes: Iterable[Node], mix: Mix | None = None) -> None:
@@ -107,7 +108,7 @@ class PoolRoom:
         self.has_unknown_cards = False
         self._state_index: dict[tuple[int, int, frozenset[str], tuple[tuple[int, int, int], ...]], int] = {}
         self._states: dict[int, tuple[int, int]] = {}  # by index of the node: its version then, its state
-        self._rows = tuple(nodes)
+        self._rows = tuple(sorted(nodes, key=lambda node: node.id))
         self.kinds: list[CardKind] = sorted(
             {(one.model, one.memory_mib) for node in self._rows for one in node.devices if one.memory_mib > 0}
         )
@@ -115,7 +116,10 @@ class PoolRoom:
         self.nodes = [self._node_room(node) for node in self._rows]
         self.changes: list[int] = []  # indices into nodes, oldest first
         self.releases = 0  # how often room came back
-        self._node_states: dict[int, tuple[int, NodeState]] = {}  # by index of the node, with its version then
+        self._alike: dict[int, set[int]] = {}  # open nodes by state
+        self._alike_as: dict[int, int] = {}  # and the state that each is filed under
+        self._alike_to = 0  # how many of the changes are in it
+        self._node_states: list[NodeState | None] = [None] * len(self.nodes)
         self._counted: dict[int, NodeState] = {}  # what the outlook knows of each open node
         self._counted_to = 0  # how many of the changes it knows
 
@@ -131,7 +135,10 @@ class PoolRoom:
             grants=grants,
             card_milli=charge_milli(resources, self.pool, self.kinds) * tasks,
             least_milli=min((given.compute_milli for given in grants if given), default=0),
-            sizes=sizes,
+            takes=tuple(
+                None if given is None else (given.compute_milli, given.memory_mib, size)
+                for given, size in zip(grants, sizes, strict=True)
+            ),
             accepts=accepted(sizes),
             layout=layout,
         )
@@ -163,16 +170,16 @@ class PoolRoom:
         self.mix = mix
         for name in ("forecast", "_outlook"):
             self.__dict__.pop(name, None)
-        self._node_states.clear()
+        self._node_states = [None] * len(self.nodes)
         self._counted.clear()
 
     def node_state(self, index: int) -> NodeState:
         """The node in numbers, for the outlook."""
-        node = self.nodes[index]
-        version, state = self._node_states.get(index, (-1, None))
-        if state is None or version != node.version:
-            state = NodeState(self.forecast, node.free_cpu_milli, _main_kind(node.cards), _groups(node.cards))
-            self._node_states[index] = node.version, state
+        node, state = self.nodes[index], self._node_states[index]
+        if state is None or state.version != node.version:
+            groups = _groups(node.cards)
+            state = NodeState(self.forecast, node.version, node.free_cpu_milli, _main_kind(node.cards), groups)
+            self._node_states[index] = state
         return state
 
     def state_of(self, index: int) -> int:
@@ -185,6 +192,21 @@ class PoolRoom:
             state = self._state_index.setdefault(left, len(self._state_index))
             self._states[index] = node.version, state
         return state
+
+    def alike(self) -> Mapping[int, Iterable[int]]:
+        """The open nodes, by `state_of`. None of the sets is empty."""
+        changed = set(self.changes[self._alike_to :]) if self._alike_as else range(len(self.nodes))
+        self._alike_to = len(self.changes)
+        for index in changed:
+            if self.nodes[index].is_open:
+                before, now = self._alike_as.get(index), self.state_of(index)
+                if before is not None and before != now:
+                    self._alike[before].discard(index)
+                    if not self._alike[before]:
+                        del self._alike[before]
+                self._alike_as[index] = now
+                self._alike.setdefault(now, set()).add(index)
+        return self._alike
 
     def place(self, index: int, ask: Ask, tasks: Sequence[Sequence[CardRoom]], first_rank: int) -> list[TaskPlacement]:
         """Take one task's room from the node for each list of cards in ``tasks``."""

@@ -12,6 +12,7 @@ The measures extend fragmentation gradient descent (Weng et al., "Beware of Frag
 A forecast depends on nothing but its arguments, takes some 50 ms, and is kept for the next cycle.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,7 +31,8 @@ _ROUNDS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Stance:
-    """``patience``: how many tasks a remainder may wait for. ``host_milli``: price of a host. ``fragments``: counted."""
+    """``patience``: how many tasks a remainder may wait for. ``host_milli``: price of a host, for each of its cards.
+    ``fragments``: they count."""
 
     patience: int
     host_milli: int
@@ -78,17 +80,24 @@ class Hosted:
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """Tables by kind of card, in the order of the hardware. ``costs`` and ``hosting`` are by step of free CPU first:
-    `bisect_right` of ``cpu_steps``."""
+    `bisect_right` of ``cpu_steps``. What can be hosted is by number of empty cards and by step of free CPU, as bits."""
 
     cpu_of_gpu: tuple[tuple[int, int], ...]  # usual CPU milli for so many GPU milli
     cpu_steps: tuple[int, ...]
     costs: tuple[tuple[Sequence[int], ...], ...]  # of a card with so much free: fragments less worth
-    hosting: tuple[tuple[Sequence[int], ...], ...]  # what so many free cards of a node are worth to many-card tasks
+    hosting: tuple[tuple[Sequence[int], ...], ...]  # worth of so many empty cards of a node to many-card tasks; or ()
     capacity: tuple[int, ...]  # milli of all cards
     kept_for_others: Mapping[int, tuple[int, ...]]  # by accepted kinds: demand of others, in the unit of ``demand``
     demand: int  # weight times milli of all tasks
     hosted: tuple[Hosted, ...]
     host_milli: int
+    hosted_by_cards: tuple[int, ...]
+    host_cpu_steps: tuple[int, ...]
+    hosted_by_cpu: tuple[int, ...]
+
+    def can_host(self, empty: int, free_cpu_milli: int) -> int:
+        """Which of the hosted a node with so many empty cards could take, as bits."""
+        return self.hosted_by_cards[empty] & self.hosted_by_cpu[bisect_right(self.host_cpu_steps, free_cpu_milli)]
 
 
 def accepted(sizes: Iterable[int]) -> int:
@@ -120,9 +129,10 @@ def forecast(pool: Pool, hardware: tuple[Hardware, ...], mix: Mix | None) -> For
     worth = _worth(asked, flow, kinds, stance.patience)
     fragments = [_fragments(kind, popular, steps) if stance.fragments else [None] for kind in kinds]
     costs = [[_cost(worth[kind], lost) for lost in fragments[kind]] for kind in kinds]
-    hosting = [
-        _hosting(kind, popular if stance.fragments else {}, steps, hardware[kind].most_on_node) for kind in kinds
-    ]
+    hosting = (
+        [_hosting(kind, popular, steps, hardware[kind].most_on_node) for kind in kinds] if stance.fragments else []
+    )
+    hosted = _hosted(asked)
     return Forecast(
         cpu_of_gpu=tuple(_cpu_of_gpu(asked, flow, kind, hardware[kind]) for kind in kinds),
         cpu_steps=steps,
@@ -131,8 +141,9 @@ def forecast(pool: Pool, hardware: tuple[Hardware, ...], mix: Mix | None) -> For
         capacity=tuple(one.cards * WHOLE_CARD_MILLI for one in hardware),
         kept_for_others=_kept_for_others(flow),
         demand=sum(sum(parts) for parts in flow.values()),
-        hosted=_hosted(asked),
+        hosted=hosted,
         host_milli=stance.host_milli,
+        **_host_tables(hosted, hardware),
     )
 
 
@@ -178,12 +189,13 @@ def _unlearned(hardware: Sequence[Hardware]) -> Forecast:
         cpu_of_gpu=tuple(_as_built(one) for one in hardware),
         cpu_steps=(),
         costs=(tuple(size for _ in hardware),),
-        hosting=(tuple((0,) * (one.most_on_node + 1) for one in hardware),),
+        hosting=(),
         capacity=tuple(one.cards * WHOLE_CARD_MILLI for one in hardware),
         kept_for_others={},
         demand=0,
         hosted=(),
         host_milli=0,
+        **_host_tables((), hardware),
     )
 
 
@@ -282,6 +294,21 @@ def _hosted(asked: Mapping[Need, int]) -> tuple[Hosted, ...]:
         Hosted(cpu, gpus, sum(weight for shape, weight in shapes.items() if shape[0] >= gpus and shape[1] >= cpu))
         for gpus, cpu in sorted(most)
     )
+
+
+def _host_tables(hosted: Sequence[Hosted], hardware: Sequence[Hardware]) -> dict[str, tuple[int, ...]]:
+    """The last three fields of a forecast."""
+    most = max((one.most_on_node for one in hardware), default=0)
+    steps = sorted({one.cpu_milli for one in hosted})
+    return {
+        "hosted_by_cards": tuple(
+            sum(1 << place for place, one in enumerate(hosted) if one.gpus <= empty) for empty in range(most + 1)
+        ),
+        "host_cpu_steps": tuple(steps),
+        "hosted_by_cpu": tuple(
+            sum(1 << place for place, one in enumerate(hosted) if one.cpu_milli <= cpu) for cpu in (-1, *steps)
+        ),
+    }
 
 
 def _popular(needs: Mapping[Need, int]) -> dict[Need, int]:

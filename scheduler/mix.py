@@ -32,6 +32,6 @@ def observe(mix: Mix, submitted: Iterable[tuple[Resources, int]], *, ended: int 
 def next_refresh(seen: int) -> int:
     """How many tasks a pool must have seen for a mix worth using in place of the one made after ``seen`` of them.
 
-    Each new mix costs a fit (`scheduler.forecast`), so it is due when the knowledge has doubled, and then now and then.
+    Each new mix costs a fit (`scheduler.forecast`), so it is due when much more is known, and then now and then.
     """
-    return max(ENOUGH // ONE, min(2 * seen, seen + REFRESH))
+    return max(ENOUGH // ONE, min(4 * seen, seen + REFRESH))

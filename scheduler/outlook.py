@@ -1,18 +1,15 @@
 """How much worse a pool gets for the work that usually comes when one task goes to a node. For packing only.
 
 The cost of a place has two parts. What the node itself loses is known from the node alone and changes only with it
-(`Outlook.cost`). What the pool loses, cards of a scarce model or a node for many-card tasks, has a price that every
-placement moves (`Outlook.price`); it is the same for all nodes of one `Lane`.
+(`scheduler.scoring`). What the pool loses, cards of a scarce model or a node for many-card tasks, has a price that
+every placement moves (`Outlook.scarcity`, `Outlook.host_price`); it is the same for all nodes of one `Lane`.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from scheduler.forecast import MICRO, Forecast
-
-Pick: TypeAlias = "tuple[CardGroup, int]"
-"""A card of the group, and how many thousandths of it are taken."""
 
 Lane: TypeAlias = tuple[int, int]
 """Kind of the node's cards, where it has a price, else -1; the `Hosted` that the node could no longer take, as bits."""
@@ -38,11 +35,14 @@ class CardGroup(NamedTuple):
 
 
 class NodeState:
-    """A node in numbers, made once for each change of it. ``kind`` is that of most of its cards, -1 without any."""
+    """A node in numbers, made once for each ``version`` of it. ``kind``: that of most of its cards, -1 without any."""
 
-    __slots__ = ("can_host", "empty", "free", "free_cpu_milli", "groups", "kind", "starved", "step")
+    __slots__ = ("can_host", "empty", "free", "free_cpu_milli", "groups", "kind", "starved", "step", "version")
 
-    def __init__(self, forecast: Forecast, free_cpu_milli: int, kind: int, groups: tuple[CardGroup, ...]) -> None:
+    def __init__(
+        self, forecast: Forecast, version: int, free_cpu_milli: int, kind: int, groups: tuple[CardGroup, ...]
+    ) -> None:
+        self.version = version
         self.free_cpu_milli = free_cpu_milli
         self.kind = kind
         self.groups = groups
@@ -50,30 +50,7 @@ class NodeState:
         self.empty = sum(group.count for group in groups if group.is_empty)
         self.step = bisect_right(forecast.cpu_steps, free_cpu_milli)
         self.starved = starved(forecast, kind, self.free, free_cpu_milli)
-        self.can_host = can_host(forecast, self.empty, free_cpu_milli)
-
-
-class Losses(NamedTuple):
-    """``costs``: by kind of card and thousandths free; ``opening``: what an empty card costs beside, because one fewer
-    is left for many-card tasks."""
-
-    costs: tuple[Sequence[int], ...]
-    opening: int
-
-    def of(self, group: CardGroup, size: int) -> int:
-        """What taking so many thousandths of such a card loses."""
-        costs = self.costs[group.kind]
-        lost = costs[max(0, group.free - size)] - costs[group.free]
-        return lost + self.opening if group.is_empty else lost
-
-
-class Place(NamedTuple):
-    """What a task would do to a node."""
-
-    cost: int  # millionths of a card
-    lane: Lane
-    free_milli: int  # of the cards taken, before
-    free_memory_mib: int
+        self.can_host = forecast.can_host(self.empty, free_cpu_milli)
 
 
 def starved(forecast: Forecast, kind: int, free_milli: int, free_cpu_milli: int) -> int:
@@ -81,18 +58,8 @@ def starved(forecast: Forecast, kind: int, free_milli: int, free_cpu_milli: int)
     if kind < 0:
         return 0
     cpu, gpu = forecast.cpu_of_gpu[kind]
-    return max(0, free_milli * cpu - free_cpu_milli * gpu) * MICRO // cpu
-
-
-def can_host(forecast: Forecast, empty: int, free_cpu_milli: int) -> int:
-    """Which of the hosted a node with so many empty cards could take, as bits."""
-    if empty < 2:
-        return 0
-    bits = 0
-    for place, hosted in enumerate(forecast.hosted):
-        if empty >= hosted.gpus and free_cpu_milli >= hosted.cpu_milli:
-            bits |= 1 << place
-    return bits
+    missing = free_milli * cpu - free_cpu_milli * gpu
+    return missing * MICRO // cpu if missing > 0 else 0
 
 
 class Outlook:
@@ -102,7 +69,7 @@ class Outlook:
         self.forecast = forecast
         self._free = [0] * len(forecast.capacity)
         self._hosts = [0] * len(forecast.hosted)
-        self._host_prices: dict[int, int] = {}
+        self._host_prices: list[int] = []  # made when first asked after a change
 
     @property
     def has_prices(self) -> bool:
@@ -120,62 +87,41 @@ class Outlook:
     def _count(self, state: NodeState, sign: int) -> None:
         for group in state.groups:
             self._free[group.kind] += sign * group.free * group.count
-        bits, place = state.can_host, 0
-        while bits:
-            if bits & 1:
-                self._hosts[place] += sign
-            bits, place = bits >> 1, place + 1
+        for place in _places(state.can_host):
+            self._hosts[place] += sign
         self._host_prices.clear()
 
-    def cost_without_cards(self, state: NodeState, cpu_milli: int) -> Place:
-        """Of a task that takes no card."""
-        left = state.free_cpu_milli - cpu_milli
-        cost = starved(self.forecast, state.kind, state.free, left) - state.starved
-        step = bisect_right(self.forecast.cpu_steps, left)
-        if step != state.step:
-            cost += self._moved(state, step)
-        lost = state.can_host & ~can_host(self.forecast, state.empty, left) if state.can_host else 0
-        return Place(cost, (-1, lost), 0, 0)
+    def step_after(self, state: NodeState, cpu_milli: int) -> int:
+        """The step of free CPU that the node comes to when a task takes so much of it."""
+        steps = self.forecast.cpu_steps
+        return bisect_right(steps, state.free_cpu_milli - cpu_milli) if steps else 0
 
-    def cost(self, state: NodeState, cpu_milli: int, picks: Sequence[Pick], *, has_scarcity: bool) -> Place:
-        """Of a task on these cards, one pick for each."""
-        forecast = self.forecast
-        left = state.free_cpu_milli - cpu_milli
-        step = bisect_right(forecast.cpu_steps, left)
-        costs = forecast.costs[step]
-        cost = taken = opened = free_milli = free_memory_mib = 0
-        for group, size in picks:
-            of_kind = costs[group.kind]
-            cost += of_kind[max(0, group.free - size)] - of_kind[group.free]
-            taken += size
-            opened += group.is_empty
-            free_milli += group.free_milli
-            free_memory_mib += group.free_memory_mib
-        cost += starved(forecast, state.kind, state.free - taken, left) - state.starved
-        if step != state.step:
-            cost += self._moved(state, step)
-        if opened:
-            hosting = forecast.hosting[step][state.kind]
-            cost += hosting[state.empty] - hosting[state.empty - opened]
-        lost = state.can_host & ~can_host(forecast, state.empty - opened, left) if state.can_host else 0
-        return Place(cost, (state.kind if has_scarcity else -1, lost), free_milli, free_memory_mib)
+    def opening(self, state: NodeState, step: int, cards: int = 1) -> int:
+        """What it costs that so many empty cards of the node are no longer there for many-card tasks."""
+        if not self.forecast.hosting or not state.empty:
+            return 0
+        hosting = self.forecast.hosting[step][state.kind]
+        return hosting[state.empty] - hosting[state.empty - cards]
 
-    def losses(self, state: NodeState, cpu_milli: int) -> Losses:
-        """What cards of the node cost once the task has its CPU."""
-        step = bisect_right(self.forecast.cpu_steps, state.free_cpu_milli - cpu_milli)
-        opening = 0
-        if state.empty:
-            hosting = self.forecast.hosting[step][state.kind]
-            opening = hosting[state.empty] - hosting[state.empty - 1]
-        return Losses(self.forecast.costs[step], opening)
+    def beside(self, state: NodeState, cpu_milli: int, step: int, taken: int) -> int:
+        """What the node loses beside the cards that are taken, ``taken`` thousandths in all: CPU for the others."""
+        left = state.free_cpu_milli - cpu_milli
+        cost = starved(self.forecast, state.kind, state.free - taken, left) - state.starved
+        return cost + self._moved(state, step) if step != state.step else cost
+
+    def lost_hosts(self, state: NodeState, cpu_milli: int, opened: int) -> int:
+        """What the node can no longer host, as bits, with so many fewer empty cards."""
+        if not state.can_host:
+            return 0
+        return state.can_host & ~self.forecast.can_host(state.empty - opened, state.free_cpu_milli - cpu_milli)
 
     def _moved(self, state: NodeState, step: int) -> int:
-        """What the node's untouched cards lose when so much CPU is left."""
+        """What the node's cards lose when it comes to another step of free CPU."""
         before, after = self.forecast.costs[state.step], self.forecast.costs[step]
         moved = 0
-        for group in state.groups:
-            moved += (after[group.kind][group.free] - before[group.kind][group.free]) * group.count
-        if state.kind >= 0 and state.empty:
+        for _, _, kind, free, _, count in state.groups:
+            moved += (after[kind][free] - before[kind][free]) * count
+        if state.empty and self.forecast.hosting:
             hosting = self.forecast.hosting
             moved += hosting[state.step][state.kind][state.empty] - hosting[step][state.kind][state.empty]
         return moved
@@ -198,15 +144,15 @@ class Outlook:
         """Of a node that can no longer take these hosted: the highest of their prices."""
         if not lost:
             return 0
-        price = self._host_prices.get(lost)
-        if price is None:
-            price = self._host_prices[lost] = max(
-                self._price_of(place) for place in range(lost.bit_length()) if lost >> place & 1
-            )
-        return price
+        if not self._host_prices:
+            free, demand = sum(self._free), self.forecast.demand
+            scale = MICRO * self.forecast.host_milli
+            for hosted, hosts in zip(self.forecast.hosted, self._hosts, strict=True):
+                chance = min(_EXACT, _EXACT * hosted.weight * free // (demand * max(1, hosts)))
+                self._host_prices.append(scale * hosted.gpus * chance**4 // _EXACT**4)
+        return max(self._host_prices[place] for place in _places(lost))
 
-    def _price_of(self, place: int) -> int:
-        hosted = self.forecast.hosted[place]
-        expected = _EXACT * hosted.weight * sum(self._free)
-        chance = min(_EXACT, expected // (self.forecast.demand * max(1, self._hosts[place])))
-        return MICRO * self.forecast.host_milli * hosted.gpus * chance**4 // _EXACT**4
+
+@lru_cache(maxsize=4096)
+def _places(bits: int) -> tuple[int, ...]:
+    return tuple(place for place in range(bits.bit_length()) if bits >> place & 1)

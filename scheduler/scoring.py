@@ -1,13 +1,15 @@
 """Which of the places that fit is best. Lower is better; integers only; ties are broken by id."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
-from scheduler.capacity import Ask, CardRoom, NodeRoom
-from scheduler.model import Strategy
-from scheduler.outlook import CardGroup, Lane, NodeState, Outlook, Pick
+from scheduler.capacity import Ask, CardRoom, NodeRoom, group_of
+from scheduler.outlook import CardGroup, Lane, NodeState, Outlook
 
 Score: TypeAlias = tuple[int, int, int, int, int, int]
+
+_Picked: TypeAlias = tuple[int, int, int, int, int, int]
+"""Cost of the cards taken; their free milli and MiB; thousandths taken; empty cards among them; cards that fit."""
 
 
 def score_packed(outlook: Outlook, ask: Ask, node: NodeRoom, state: NodeState) -> tuple[Score, Lane] | None:
@@ -24,18 +26,21 @@ def score_packed(outlook: Outlook, ask: Ask, node: NodeRoom, state: NodeState) -
     cpu, memory = node.free_cpu_milli, node.free_memory_mib
     if cpu < ask.cpu_milli or memory < ask.memory_mib:
         return None
+    step = outlook.step_after(state, ask.cpu_milli)
     if ask.gpus == 0:
-        place = outlook.cost_without_cards(state, ask.cpu_milli)
-        return (place.cost, int(bool(node.cards)), node.free_milli, cpu, memory, 0), place.lane
-    fitting = _fitting(ask, state)
-    if not fitting or (ask.gpus > 1 and sum(group.count for group in fitting) < ask.gpus):
+        cost = outlook.beside(state, ask.cpu_milli, step, 0)
+        lost = outlook.lost_hosts(state, ask.cpu_milli, 0)
+        return (cost, int(bool(node.cards)), node.free_milli, cpu, memory, 0), (-1, lost)
+    picked = _pick_one(outlook, ask, state, step) if ask.gpus == 1 else _pick_many(outlook, ask, state, step)
+    if picked is None:
         return None
-    picks = _best(outlook, ask, state, fitting)
-    place = outlook.cost(state, ask.cpu_milli, picks, has_scarcity=ask.accepts in outlook.forecast.kept_for_others)
+    cost, milli, mib, taken, opened, free = picked
+    cost += outlook.beside(state, ask.cpu_milli, step, taken)
+    lost = outlook.lost_hosts(state, ask.cpu_milli, opened)
+    lane = state.kind if ask.accepts in outlook.forecast.kept_for_others else -1, lost
     if ask.is_whole:
-        free = sum(group.count for group in fitting)
-        return (place.cost, free, node.free_milli, cpu, memory, 0), place.lane
-    return (place.cost, place.free_milli, place.free_memory_mib, node.free_milli, cpu, memory), place.lane
+        return (cost, free, node.free_milli, cpu, memory, 0), lane
+    return (cost, milli, mib, node.free_milli, cpu, memory), lane
 
 
 def score_spread(ask: Ask, node: NodeRoom, fitting: Sequence[CardRoom]) -> Score:
@@ -50,15 +55,14 @@ def score_spread(ask: Ask, node: NodeRoom, fitting: Sequence[CardRoom]) -> Score
     return 0, sum(milli for milli, _ in chosen), sum(mib for _, mib in chosen), -node.free_milli, cpu, memory
 
 
-def rank_packed(
-    outlook: Outlook, ask: Ask, state: NodeState, cards: Sequence[CardRoom], free_of: Callable[[CardRoom], CardGroup]
-) -> list[CardRoom]:
+def rank_packed(outlook: Outlook, ask: Ask, state: NodeState, cards: Sequence[CardRoom]) -> list[CardRoom]:
     """The cards of one node, best first: where least is lost, the fullest of equals."""
-    loss = _loss(outlook, ask, state)
+    step = outlook.step_after(state, ask.cpu_milli)
+    opening = outlook.opening(state, step)
 
     def rank(card: CardRoom) -> tuple[int, int, int, str]:
-        group = free_of(card)
-        return loss(group), group.free_milli, group.free_memory_mib, card.id
+        group = group_of(card)
+        return _loss(outlook, ask, step, group, opening), group.free_milli, group.free_memory_mib, card.id
 
     return sorted(cards, key=rank)
 
@@ -68,35 +72,56 @@ def rank_spread(cards: Sequence[CardRoom]) -> list[CardRoom]:
     return sorted(cards, key=lambda card: (-card.free_milli, -card.free_memory_mib, card.id))
 
 
-def _fitting(ask: Ask, state: NodeState) -> list[CardGroup]:
-    """As `filters.fitting_cards`, by group."""
-    grants = ask.grants
-    if ask.is_whole:
-        return [group for group in state.groups if group.is_empty and grants[group.kind] is not None]
-    return [
-        group
-        for group in state.groups
-        if (given := grants[group.kind]) is not None
-        and group.free_milli >= given.compute_milli
-        and group.free_memory_mib >= given.memory_mib
-    ]
+def _pick_one(outlook: Outlook, ask: Ask, state: NodeState, step: int) -> _Picked | None:
+    """The card that `rank_packed` has first, of those that fit."""
+    costs, takes = outlook.forecast.costs[step], ask.takes
+    opening = outlook.opening(state, step)
+    free_cards = 0
+    best: _Picked | None = None
+    for milli, mib, kind, free, is_empty, count in state.groups:
+        needs = takes[kind]
+        if needs is None or milli < needs[0] or mib < needs[1]:
+            continue
+        free_cards += count
+        size, row = needs[2], costs[kind]
+        loss = row[free - size if free > size else 0] - row[free] + (opening if is_empty else 0)
+        if best is None or loss < best[0] or (loss == best[0] and (milli, mib) < best[1:3]):
+            best = loss, milli, mib, size, int(is_empty), 0
+    return None if best is None else (*best[:5], free_cards)
 
 
-def _best(outlook: Outlook, ask: Ask, state: NodeState, fitting: list[CardGroup]) -> list[Pick]:
-    """The cards that one task would get, as `rank_packed` has them."""
-    sizes = ask.sizes
-    if len(fitting) > 1:
-        loss = _loss(outlook, ask, state)
-        if ask.gpus == 1:
-            best = min(fitting, key=lambda group: (loss(group), group.free_milli, group.free_memory_mib))
-            return [(best, sizes[best.kind])]
-        fitting = sorted(fitting, key=lambda group: (loss(group), group.free_milli, group.free_memory_mib))
-    picks: list[Pick] = []
-    for group in fitting:
-        picks += [(group, sizes[group.kind])] * min(group.count, ask.gpus - len(picks))
-    return picks
+def _pick_many(outlook: Outlook, ask: Ask, state: NodeState, step: int) -> _Picked | None:
+    """The cards that `rank_packed` has first, of those that fit, added up."""
+    fitting = [group for group in state.groups if _fits(ask, group)]
+    free_cards = sum(group.count for group in fitting)
+    if free_cards < ask.gpus:
+        return None
+    opening = outlook.opening(state, step)
+    ranked = sorted((_loss(outlook, ask, step, group, opening), group) for group in fitting)
+    cost = milli = mib = taken = opened = 0
+    left = ask.gpus
+    for _, group in ranked:
+        count = min(group.count, left)
+        left -= count
+        cost += count * _loss(outlook, ask, step, group, 0)
+        milli, mib = milli + count * group.free_milli, mib + count * group.free_memory_mib
+        taken += count * _size(ask, group)
+        opened += count * group.is_empty
+    return cost + outlook.opening(state, step, opened), milli, mib, taken, opened, free_cards
 
 
-def _loss(outlook: Outlook, ask: Ask, state: NodeState) -> Callable[[CardGroup], int]:
-    losses = outlook.losses(state, ask.cpu_milli)
-    return lambda group: losses.of(group, ask.sizes[group.kind])
+def _fits(ask: Ask, group: CardGroup) -> bool:
+    """As `filters.fitting_cards`: a whole card asks for all that an empty one has."""
+    needs = ask.takes[group.kind]
+    return needs is not None and group.free_milli >= needs[0] and group.free_memory_mib >= needs[1]
+
+
+def _size(ask: Ask, group: CardGroup) -> int:
+    needs = ask.takes[group.kind]
+    return 0 if needs is None else needs[2]
+
+
+def _loss(outlook: Outlook, ask: Ask, step: int, group: CardGroup, opening: int) -> int:
+    costs = outlook.forecast.costs[step][group.kind]
+    lost = costs[max(0, group.free - _size(ask, group))] - costs[group.free]
+    return lost + opening if group.is_empty else lost

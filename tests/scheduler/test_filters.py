@@ -6,7 +6,7 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.capacity import PoolRoom, group_of
+from scheduler.capacity import PoolRoom
 from scheduler.filters import deal_cards, fitting_cards, shares_on, tasks_on
 from scheduler.model import Strategy
 from scheduler.scoring import rank_packed, rank_spread
@@ -43,7 +43,7 @@ def test_as_many_tasks_fit_as_the_best_deal_of_cards_allows(
     held = tasks_on(ask, node, fitting)
 
     assert held == min(tasks, most_tasks(tuple(sorted(4 - count for count in used)), gpus))
-    packed = rank_packed(room.outlook(), ask, room.node_state(0), fitting, group_of)
+    packed = rank_packed(room.outlook(), ask, room.node_state(0), fitting)
     ranked = packed if strategy is Strategy.PACK else rank_spread(fitting)
     for stack in (True, False):
         hands = deal_cards(ask, ranked, held, stack=stack)

@@ -72,6 +72,12 @@ def pytest_configure(config: pytest.Config) -> None:
     stores = Stores(is_worker=hasattr(config, "workerinput"))
     config.stash[_stores_key] = stores
     config.add_cleanup(stores.close)
+    if config.getoption("numprocesses", None):
+        # Runs no test itself. Its workers inherit its environment: with the settings named there, pytest-django would
+        # load them before a worker has named its own Valkey.
+        os.environ.pop("DJANGO_SETTINGS_MODULE", None)
+        stores.need_postgres()
+        return
     os.environ.update(
         DJANGO_SETTINGS_MODULE=_SETTINGS,
         AISTATION_SECRET_KEY="tests-only",
@@ -80,8 +86,6 @@ def pytest_configure(config: pytest.Config) -> None:
         AISTATION_FOLDERS_ROOT=str(stores.home / "folders"),
         AISTATION_GATEWAY_DIR=str(stores.home / "gateway"),
     )
-    if config.getoption("numprocesses", None):
-        stores.need_postgres()
     from django.conf import settings  # noqa: PLC0415 - only now is the environment complete
 
     if settings.SETTINGS_MODULE != _SETTINGS:

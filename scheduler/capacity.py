@@ -1,7 +1,7 @@
 """What is left of a pool while a plan is being made. Scratch: built from a snapshot, never leaves the core."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -116,7 +116,7 @@ class PoolRoom:
         self.nodes = [self._node_room(node) for node in self._rows]
         self.changes: list[int] = []  # indices into nodes, oldest first
         self.releases = 0  # how often room came back
-        self._alike: dict[int, set[int]] = {}  # open nodes by state
+        self._alike: dict[int, tuple[int, set[int]]] = {}  # open nodes by state
         self._alike_as: dict[int, int] = {}  # and the state that each is filed under
         self._alike_to = 0  # how many of the changes are in it
         self._node_states: list[NodeState | None] = [None] * len(self.nodes)
@@ -177,8 +177,8 @@ class PoolRoom:
         """The node in numbers, for the outlook."""
         node, state = self.nodes[index], self._node_states[index]
         if state is None or state.version != node.version:
-            groups = _groups(node.cards)
-            state = NodeState(self.forecast, node.version, node.free_cpu_milli, _main_kind(node.cards), groups)
+            kind = _main_kind(node.cards) if state is None else state.kind
+            state = NodeState(self.forecast, node.version, node.free_cpu_milli, kind, _groups(node.cards))
             self._node_states[index] = state
         return state
 
@@ -193,20 +193,22 @@ class PoolRoom:
             self._states[index] = node.version, state
         return state
 
-    def alike(self) -> Mapping[int, Iterable[int]]:
-        """The open nodes, by `state_of`. None of the sets is empty."""
+    def alike(self) -> Iterable[tuple[int, set[int]]]:
+        """The open nodes by `state_of`: free milli of the cards of each, and which they are, at least one."""
         changed = set(self.changes[self._alike_to :]) if self._alike_as else range(len(self.nodes))
         self._alike_to = len(self.changes)
         for index in changed:
-            if self.nodes[index].is_open:
+            node = self.nodes[index]
+            if node.is_open:
                 before, now = self._alike_as.get(index), self.state_of(index)
                 if before is not None and before != now:
-                    self._alike[before].discard(index)
-                    if not self._alike[before]:
+                    nodes = self._alike[before][1]
+                    nodes.discard(index)
+                    if not nodes:
                         del self._alike[before]
                 self._alike_as[index] = now
-                self._alike.setdefault(now, set()).add(index)
-        return self._alike
+                self._alike.setdefault(now, (node.free_milli, set()))[1].add(index)
+        return self._alike.values()
 
     def place(self, index: int, ask: Ask, tasks: Sequence[Sequence[CardRoom]], first_rank: int) -> list[TaskPlacement]:
         """Take one task's room from the node for each list of cards in ``tasks``."""
@@ -307,14 +309,11 @@ def _main_kind(cards: Sequence[CardRoom]) -> int:
 
 def _groups(cards: Sequence[CardRoom]) -> tuple[CardGroup, ...]:
     """The cards by what is left of them; those that have nothing left are left out."""
-    counts: dict[tuple[int, int, int], int] = {}
-    of: dict[tuple[int, int, int], CardRoom] = {}
+    alike: dict[tuple[int, int, int], list[CardRoom]] = {}
     for card in cards:
         if card.free_milli > 0 and card.free_memory_mib > 0:
-            left = card.free_milli, card.free_memory_mib, card.kind
-            counts[left] = counts.get(left, 0) + 1
-            of[left] = card
-    return tuple(group_of(of[left], count) for left, count in counts.items())
+            alike.setdefault((card.free_milli, card.free_memory_mib, card.kind), []).append(card)
+    return tuple([group_of(same[0], len(same)) for same in alike.values()])
 
 
 def group_of(card: CardRoom, count: int = 1) -> CardGroup:

@@ -61,22 +61,23 @@ def residue_values(weights: Mapping[int, int], patience: int) -> list[int]:
     prices = share_prices({size: weight for size, weight in weights.items() if size < WHOLE_CARD_MILLI})
     prices[WHOLE_CARD_MILLI] = CARD
     levels = reachable_sums(sorted(weights))
-    offers = []
-    for size, weight in sorted(weights.items()):
-        first = bisect_right(levels, size - 1)  # the lowest level that holds it
-        left = [bisect_right(levels, level - size) - 1 for level in levels[first:]]
-        offers.append((weight, prices[size], first, left))
+    place_below = {  # by level and size: the highest level within what is left
+        (level, size): bisect_right(levels, level - size) - 1 for level in levels for size in weights if size <= level
+    }
+    offers = [
+        [(weights[size], prices[size], place_below[level, size]) for size in sorted(weights) if size <= level]
+        for level in levels
+    ]
     total = sum(weights.values())
     worth = [0] * len(levels)
     for _ in range(patience):
-        expected = [0] * len(levels)
-        for weight, price, first, left in offers:
-            for place in range(first):
-                expected[place] += weight * worth[place]
-            for place, below in enumerate(left, start=first):
-                here, taken = worth[place], price + worth[below]
-                expected[place] += weight * (taken if taken > here else here)
-        worth = [value // total for value in expected]
+        for place in range(len(levels) - 1, 0, -1):  # from the top: what lies below is still what it was
+            here, gain = worth[place], 0
+            for weight, price, below in offers[place]:
+                more = price + worth[below] - here
+                if more > 0:
+                    gain += weight * more
+            worth[place] = here + gain // total
     ends = [*levels[1:], WHOLE_CARD_MILLI + 1]
     return [value for value, level, end in zip(worth, levels, ends, strict=True) for _ in range(level, end)]
 

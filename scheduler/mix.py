@@ -12,7 +12,7 @@ from scheduler.model import Demand, Mix, Resources
 ONE: Final = 16  # what one task adds
 HORIZON: Final = 16_384 * ONE
 ENOUGH: Final = 100 * ONE  # below it a mix says nothing yet
-REFRESH: Final = 4_096  # tasks
+REFRESH: Final = 8_192  # tasks
 
 
 def observe(mix: Mix, submitted: Iterable[tuple[Resources, int]], *, ended: int = 0) -> Mix:

@@ -31,7 +31,7 @@ class CardGroup(NamedTuple):
     kind: int
     free: int
     is_empty: bool
-    count: int
+    cards: int
 
 
 class NodeState:
@@ -46,11 +46,14 @@ class NodeState:
         self.free_cpu_milli = free_cpu_milli
         self.kind = kind
         self.groups = groups
-        self.free = sum(group.free * group.count for group in groups)
-        self.empty = sum(group.count for group in groups if group.is_empty)
+        self.free = self.empty = 0
+        for _, _, _, free, is_empty, cards in groups:
+            self.free += free * cards
+            if is_empty:
+                self.empty += cards
         self.step = bisect_right(forecast.cpu_steps, free_cpu_milli)
-        self.starved = starved(forecast, kind, self.free, free_cpu_milli)
-        self.can_host = forecast.can_host(self.empty, free_cpu_milli)
+        self.starved = starved(forecast, kind, self.free, free_cpu_milli) if self.free else 0
+        self.can_host = forecast.can_host(self.empty, free_cpu_milli) if self.empty else 0
 
 
 def starved(forecast: Forecast, kind: int, free_milli: int, free_cpu_milli: int) -> int:
@@ -85,8 +88,8 @@ class Outlook:
         self._count(state, -1)
 
     def _count(self, state: NodeState, sign: int) -> None:
-        for group in state.groups:
-            self._free[group.kind] += sign * group.free * group.count
+        for _, _, kind, free, _, cards in state.groups:
+            self._free[kind] += sign * free * cards
         for place in _places(state.can_host):
             self._hosts[place] += sign
         self._host_prices.clear()
@@ -105,8 +108,9 @@ class Outlook:
 
     def beside(self, state: NodeState, cpu_milli: int, step: int, taken: int) -> int:
         """What the node loses beside the cards that are taken, ``taken`` thousandths in all: CPU for the others."""
-        left = state.free_cpu_milli - cpu_milli
-        cost = starved(self.forecast, state.kind, state.free - taken, left) - state.starved
+        cost = -state.starved
+        if state.free:
+            cost += starved(self.forecast, state.kind, state.free - taken, state.free_cpu_milli - cpu_milli)
         return cost + self._moved(state, step) if step != state.step else cost
 
     def lost_hosts(self, state: NodeState, cpu_milli: int, opened: int) -> int:
@@ -119,8 +123,8 @@ class Outlook:
         """What the node's cards lose when it comes to another step of free CPU."""
         before, after = self.forecast.costs[state.step], self.forecast.costs[step]
         moved = 0
-        for _, _, kind, free, _, count in state.groups:
-            moved += (after[kind][free] - before[kind][free]) * count
+        for _, _, kind, free, _, cards in state.groups:
+            moved += (after[kind][free] - before[kind][free]) * cards
         if state.empty and self.forecast.hosting:
             hosting = self.forecast.hosting
             moved += hosting[state.step][state.kind][state.empty] - hosting[step][state.kind][state.empty]

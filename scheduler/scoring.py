@@ -29,14 +29,14 @@ def score_packed(outlook: Outlook, ask: Ask, node: NodeRoom, state: NodeState) -
     step = outlook.step_after(state, ask.cpu_milli)
     if ask.gpus == 0:
         cost = outlook.beside(state, ask.cpu_milli, step, 0)
-        lost = outlook.lost_hosts(state, ask.cpu_milli, 0)
+        lost = outlook.lost_hosts(state, ask.cpu_milli, 0) if state.can_host else 0
         return (cost, int(bool(node.cards)), node.free_milli, cpu, memory, 0), (-1, lost)
     picked = _pick_one(outlook, ask, state, step) if ask.gpus == 1 else _pick_many(outlook, ask, state, step)
     if picked is None:
         return None
     cost, milli, mib, taken, opened, free = picked
     cost += outlook.beside(state, ask.cpu_milli, step, taken)
-    lost = outlook.lost_hosts(state, ask.cpu_milli, opened)
+    lost = outlook.lost_hosts(state, ask.cpu_milli, opened) if state.can_host else 0
     lane = state.kind if ask.accepts in outlook.forecast.kept_for_others else -1, lost
     if ask.is_whole:
         return (cost, free, node.free_milli, cpu, memory, 0), lane
@@ -59,12 +59,15 @@ def rank_packed(outlook: Outlook, ask: Ask, state: NodeState, cards: Sequence[Ca
     """The cards of one node, best first: where least is lost, the fullest of equals."""
     step = outlook.step_after(state, ask.cpu_milli)
     opening = outlook.opening(state, step)
-
-    def rank(card: CardRoom) -> tuple[int, int, int, str]:
-        group = group_of(card)
-        return _loss(outlook, ask, step, group, opening), group.free_milli, group.free_memory_mib, card.id
-
-    return sorted(cards, key=rank)
+    losses: dict[tuple[int, int, int], int] = {}
+    ranked = []
+    for card in cards:
+        left = card.free_milli, card.free_memory_mib, card.kind
+        if left not in losses:
+            losses[left] = _loss(outlook, ask, step, group_of(card), opening)
+        ranked.append((losses[left], left[0], left[1], card.id, card))
+    ranked.sort()  # ids differ: cards themselves are never compared
+    return [one[4] for one in ranked]
 
 
 def rank_spread(cards: Sequence[CardRoom]) -> list[CardRoom]:
@@ -76,24 +79,26 @@ def _pick_one(outlook: Outlook, ask: Ask, state: NodeState, step: int) -> _Picke
     """The card that `rank_packed` has first, of those that fit."""
     costs, takes = outlook.forecast.costs[step], ask.takes
     opening = outlook.opening(state, step)
-    free_cards = 0
-    best: _Picked | None = None
-    for milli, mib, kind, free, is_empty, count in state.groups:
+    free_cards = least = best_milli = best_mib = best_size = 0
+    opens = False
+    for milli, mib, kind, free, is_empty, cards in state.groups:
         needs = takes[kind]
         if needs is None or milli < needs[0] or mib < needs[1]:
             continue
-        free_cards += count
         size, row = needs[2], costs[kind]
-        loss = row[free - size if free > size else 0] - row[free] + (opening if is_empty else 0)
-        if best is None or loss < best[0] or (loss == best[0] and (milli, mib) < best[1:3]):
-            best = loss, milli, mib, size, int(is_empty), 0
-    return None if best is None else (*best[:5], free_cards)
+        loss = row[free - size if free > size else 0] - row[free]
+        if is_empty:
+            loss += opening
+        if not free_cards or loss < least or (loss == least and (milli, mib) < (best_milli, best_mib)):
+            least, best_milli, best_mib, best_size, opens = loss, milli, mib, size, is_empty
+        free_cards += cards
+    return (least, best_milli, best_mib, best_size, int(opens), free_cards) if free_cards else None
 
 
 def _pick_many(outlook: Outlook, ask: Ask, state: NodeState, step: int) -> _Picked | None:
     """The cards that `rank_packed` has first, of those that fit, added up."""
     fitting = [group for group in state.groups if _fits(ask, group)]
-    free_cards = sum(group.count for group in fitting)
+    free_cards = sum(group.cards for group in fitting)
     if free_cards < ask.gpus:
         return None
     opening = outlook.opening(state, step)
@@ -101,7 +106,7 @@ def _pick_many(outlook: Outlook, ask: Ask, state: NodeState, step: int) -> _Pick
     cost = milli = mib = taken = opened = 0
     left = ask.gpus
     for _, group in ranked:
-        count = min(group.count, left)
+        count = min(group.cards, left)
         left -= count
         cost += count * _loss(outlook, ask, step, group, 0)
         milli, mib = milli + count * group.free_milli, mib + count * group.free_memory_mib

@@ -130,10 +130,13 @@ class Search:
         elif self._seen < len(room.changes):
             changed = set(room.changes[self._seen :])
             self._changed |= changed
+            nodes, least_milli, cpu_milli = room.nodes, self._least_milli, self._ask.cpu_milli
             for index in changed:
-                node = room.nodes[index]
-                if node.is_open and node.free_milli >= self._least_milli and (found := self._score(index)):
-                    heappush(self._lanes.setdefault(found[1], []), (found[0], index, node.version, found[2], None))
+                node = nodes[index]
+                if node.is_open and node.free_milli >= least_milli and node.free_cpu_milli >= cpu_milli:
+                    found = self._score(index)
+                    if found is not None:
+                        heappush(self._lanes.setdefault(found[1], []), (found[0], index, node.version, found[2], None))
         self._seen = len(room.changes)
         return self._lanes
 
@@ -142,9 +145,11 @@ class Search:
         lanes: dict[Lane, list[_Entry]] = {}
         nodes = self._room.nodes
         self._changed.clear()
-        for alike in self._room.alike().values():
+        for free_milli, alike in self._room.alike():
+            if free_milli < self._least_milli:
+                continue
             some = next(iter(alike))
-            if nodes[some].free_milli >= self._least_milli and (found := self._score(some)):
+            if found := self._score(some):
                 more = iter(sorted(alike)) if len(alike) > 1 else None
                 first = next(more) if more is not None else some
                 lanes.setdefault(found[1], []).append((found[0], first, nodes[first].version, found[2], more))

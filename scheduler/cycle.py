@@ -95,37 +95,35 @@ class Cycle:
 
     def _serve_own(self, request: Request, *, may_reserve: bool, may_wait: bool = True) -> bool:
         """Serve the request on its own pool. True when it was given room, now or soon."""
-        shape = self._eligible(request)
-        done = shape is not None and (self._place(request, shape) or self._make_room(request, shape))
-        if not done and shape is not None and may_reserve:
-            done = self._reserve(request, shape)
-            if not done:
-                self._blocked.add(self._likeness(request, shape))
+        shape = self.waits_for_room(request)
+        done = False
+        if shape is not None and (like := self._likeness(request, shape)) not in self._blocked:
+            done = self._place(request, shape) or self._make_room(request, shape)
+            if may_reserve and not done:
+                done = self._reserve(request, shape)
+                if not done:
+                    self._blocked.add(like)
         if not done and may_wait:
             self.waiting.append(request)
         return done
 
     def _serve_borrower(self, request: Request, *, has_tried: bool) -> None:
         """Its own pool's free room, else lent cards, else what its own pool may take from others."""
-        shape = self._eligible(request)
+        shape = self.waits_for_room(request)
         if shape is None:
             self.waiting.append(request)
             return
-        if not has_tried and self._place(request, shape):
+        like = self._likeness(request, shape)
+        is_blocked = like in self._blocked
+        if not (is_blocked or has_tried) and self._place(request, shape):
             return
         if self._borrow(request, shape):
             return
-        if (not has_tried and self._make_room(request, shape)) or self._reserve(request, shape):
-            return
-        self._blocked.add(self._likeness(request, shape))
+        if not is_blocked:
+            if (not has_tried and self._make_room(request, shape)) or self._reserve(request, shape):
+                return
+            self._blocked.add(like)
         self.waiting.append(request)
-
-    def _eligible(self, request: Request) -> Shape | None:
-        """The request's shape when nothing but room keeps it from starting, and there may be some."""
-        shape = self.shapes.of(request)
-        if shape is None or (self._blocked and self._likeness(request, shape) in self._blocked):
-            return None
-        return self.waits_for_room(request)
 
     def waits_for_room(self, request: Request) -> Shape | None:
         """The request's shape when nothing but room keeps it from starting."""
@@ -165,7 +163,7 @@ class Cycle:
         return True
 
     def _borrow(self, request: Request, shape: Shape) -> bool:
-        loan = self.lending.lend(request)
+        loan = self.lending.lend(request, self.shapes.number_of(request))
         if loan is None:
             return False
         ask = shape.ask
@@ -280,12 +278,6 @@ class Cycle:
                     self._ask_to_leave(work, None)
 
     def _likeness(self, request: Request, shape: Shape) -> tuple[object, ...]:
-        return (
-            id(shape),
-            request.group_id,
-            self.ledger.key_of(request),
-            request.kind,
-            request.priority,
-            request.time_limit_s,
-            request.preemptible,
-        )
+        """What decides whether its own pool has room for the request, its age aside."""
+        scopes = self.ledger.key_of(request)
+        return id(shape), request.group_id, scopes, request.kind, request.priority, self._lasts(request)

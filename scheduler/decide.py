@@ -39,7 +39,7 @@ def _explain(cycle: Cycle, ordered: Iterable[Request], ranges: dict[str, Range])
     """
     for request, charge in cycle.promised:
         cycle.ledger.give(request, charge)
-    explainer = Explainer(cycle.grounds, cycle.ledger, cycle.lending, cycle.kept)
+    explainer = Explainer(cycle.grounds, cycle.ledger, cycle.lending, cycle.kept, cycle.shapes)
     last: dict[str, int] = {}
     waiting = []
     for request in ordered:

@@ -6,13 +6,14 @@ Requests of equal needs share one answer about the pool, requests of one user an
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.capacity import Ask, Layout, PoolRoom, layout_of
+from scheduler.capacity import Ask, PoolRoom, layout_of
 from scheduler.feasibility import Refusal, refuse_kind, refuse_malformed, refuse_size, scope_name
 from scheduler.filters import fitting_cards, room_in, room_on, tasks_on
 from scheduler.ground import Ground
 from scheduler.lending import Lending
-from scheduler.model import Kind, LendingRule, PendingReason, Reason, Request, Resources
+from scheduler.model import Kind, LendingRule, PendingReason, Reason, Request
 from scheduler.quotas import Ledger, Shortfall, charge_of
+from scheduler.shapes import Shapes
 from scheduler.shortage import Leftover, find_shortages
 from scheduler.windows import Span
 from scheduler.wording import AMOUNT, counted, instant
@@ -40,37 +41,31 @@ class Explainer:
         ledger: Ledger,
         lending: Lending,
         kept: Mapping[str, Sequence[Kept]],
+        shapes: Shapes,
     ) -> None:
         self._grounds = grounds
         self._leftovers: dict[str, Leftover] = {}
         self._ledger = ledger
         self._lending = lending
         self._kept = kept
-        self._asks: dict[tuple[str, Resources, int, Layout], Ask] = {}
-        self._pool_reasons: dict[tuple[str, Kind, Resources, int, Layout], tuple[PendingReason, ...]] = {}
-        self._all: dict[tuple[object, ...], tuple[PendingReason, ...]] = {}
+        self._shapes = shapes
+        self._pool_reasons: dict[tuple[int, Kind], tuple[PendingReason, ...]] = {}
+        self._own: dict[tuple[int, int, str, Kind], tuple[tuple[PendingReason, ...], bool]] = {}
 
     def reasons(self, request: Request) -> tuple[PendingReason, ...]:
         """Held, then quotas (group before user), then the pool, then cards of other pools."""
-        key = (
-            request.group_id,
-            self._ledger.key_of(request),
-            request.pool_id,
-            request.kind,
-            request.resources,
-            request.tasks,
-            layout_of(request),
-            request.held,
-            *((request.time_limit_s, request.preemptible) if request.pool_id in self._lending.borrowers else ()),
-        )
-        found = self._all.get(key)
+        key = (self._shapes.number_of(request), self._ledger.key_of(request), request.group_id, request.kind)
+        found = self._own.get(key)
         if found is None:
-            held = (_HELD,) if request.held else ()
             quota, pool = self._quota(request), self._pool(request)
-            if not (held or quota or pool):
-                pool = (self._kept_for_other(request),)
-            found = self._all[key] = (*held, *quota, *pool, *(() if quota else self._lent(request)))
-        return found
+            found = self._own[key] = (*quota, *pool), bool(quota)
+        own, is_over_quota = found
+        if request.held:
+            return (_HELD, *own)
+        lent = () if is_over_quota else self._lent(request)
+        if own:
+            return (*own, *lent) if lent else own
+        return self._kept_for_other(request), *lent
 
     def _left_of(self, pool_id: str) -> Leftover | None:
         """What placements leave of the pool, room that is kept for others included."""
@@ -80,25 +75,18 @@ class Explainer:
         return self._leftovers.get(pool_id)
 
     def _quota(self, request: Request) -> tuple[PendingReason, ...]:
-        left = self._left_of(request.pool_id)
-        if left is None or refuse_malformed(request):
+        shape = self._shapes.of(request)
+        if shape is None:
             return ()
-        ask = self._ask(request, left)
-        return tuple(_over_quota(over) for over in self._ledger.shortfalls(request, charge_of(request.kind, ask)))
+        charge = charge_of(request.kind, shape.ask)
+        return tuple(_over_quota(over) for over in self._ledger.shortfalls(request, charge))
 
     def _pool(self, request: Request) -> tuple[PendingReason, ...]:
-        key = (request.pool_id, request.kind, request.resources, request.tasks, layout_of(request))
+        key = (self._shapes.number_of(request), request.kind)
         found = self._pool_reasons.get(key)
         if found is None:
             found = self._pool_reasons[key] = explain_pool(request, self._left_of(request.pool_id))
         return found
-
-    def _ask(self, request: Request, left: Leftover) -> Ask:
-        key = (request.pool_id, request.resources, request.tasks, layout_of(request))
-        ask = self._asks.get(key)
-        if ask is None:
-            ask = self._asks[key] = left.room.ask(request.resources, request.tasks, key[3])
-        return ask
 
     def _kept_for_other(self, request: Request) -> PendingReason:
         """It would fit, and was let wait: for a reservation or a claim. Names stay within the own group."""
@@ -117,7 +105,7 @@ class Explainer:
 
     def _lent(self, request: Request) -> tuple[PendingReason, ...]:
         """Why the first pool that lends to this queue does not lend to this request."""
-        if request.kind is not Kind.JOB or request.held or request.resources.gpus < 1:
+        if request.pool_id not in self._lending.borrowers or request.kind is not Kind.JOB or request.resources.gpus < 1:
             return ()
         for rule in self._lending.rules_for(request.pool_id):
             span = self._lending.span_of(rule)
@@ -131,7 +119,7 @@ class Explainer:
                 return (PendingReason(Reason.WINDOW_CLOSED, numbers, message),)
             if not self._lending.may_use(rule, request):
                 return (_too_long(rule, span, request),)
-            kept = self._lending.kept_back_from(rule, request)
+            kept = self._lending.kept_back_from(rule, request, self._shapes.number_of(request))
             if kept is not None:
                 numbers = {"lender": rule.lender, "kept_slices": kept}
                 message = f"pool {rule.lender} keeps {AMOUNT['gpu_slices'](kept)} free for its own work"

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.capacity import Ask, CardRoom, Layout, PoolRoom, layout_of
+from scheduler.capacity import Ask, CardRoom, PoolRoom, layout_of
 from scheduler.filters import is_empty
 from scheduler.ground import Ground, Tasks
 from scheduler.model import (
@@ -19,7 +19,6 @@ from scheduler.model import (
     Pool,
     Request,
     Reserve,
-    Resources,
     Running,
     Snapshot,
     TakeBack,
@@ -54,7 +53,7 @@ class Lending:
             self._reserves[reserve.pool_id].append(reserve)
         self._spans: dict[str, Span | None] = {}
         self._stocks: dict[str, _Stock] = {}
-        self._refused: set[tuple[object, ...]] = set()  # what a rule had no room for in this cycle: it only shrinks
+        self._refused: set[tuple[str, int]] = set()  # rules and shapes that they had no room for: it only shrinks
         self._used: dict[str, int] = defaultdict(int)  # slices that environments of the pool took in this cycle
 
     def rules_for(self, borrower: str) -> list[LendingRule]:
@@ -90,26 +89,24 @@ class Lending:
             return rule.keep_free_cards * stock.slices
         return None
 
-    def kept_back_from(self, rule: LendingRule, request: Request) -> int | None:
+    def kept_back_from(self, rule: LendingRule, request: Request, shape: int) -> int | None:
         """`keeps_back` by the request alone."""
-        ask, _ = self._stock(rule.lender).search_for(request)
+        ask, _ = self._stock(rule.lender).search_for(request, shape)
         return self.keeps_back(rule, request, ask)
 
-    def lend(self, request: Request) -> Loan | None:
-        """Take room on another pool's cards for the request, by the first rule that has it."""
+    def lend(self, request: Request, shape: int) -> Loan | None:
+        """Take room on another pool's cards for the request, by the first rule that has it. ``shape``: the number that
+        requests of equal needs share."""
         for rule in self.rules:
-            if rule.borrower != request.pool_id or request.resources.gpus < 1:
-                continue
-            shape = (request.resources, request.tasks, layout_of(request))
-            key = (rule.id, shape, request.time_limit_s, request.preemptible, request.kind)
-            if key in self._refused:
+            if rule.borrower != request.pool_id or request.resources.gpus < 1 or (rule.id, shape) in self._refused:
                 continue
             stock = self._stock(rule.lender)
-            ask, search = stock.search_for(request)
-            may_lend = self.may_use(rule, request) and self.keeps_back(rule, request, ask) is None
-            tasks = search.place() if may_lend else None
+            ask, search = stock.search_for(request, shape)
+            if not self.may_use(rule, request) or self.keeps_back(rule, request, ask) is not None:
+                continue
+            tasks = search.place()
             if tasks is None:
-                self._refused.add(key)
+                self._refused.add((rule.id, shape))
                 continue
             stock.free_slices -= stock.slices_of(ask)
             stock.free_cards -= ask.gpus * ask.tasks if ask.is_whole else 0
@@ -224,7 +221,7 @@ class _Stock:
         self.slices = max(1, ground.pool.slices_per_gpu)  # an uncut card is one
         self.free_slices = free_slices(ground.now)
         self.room: PoolRoom = ground.twin(ground.lasting or ground.now)
-        self._searches: dict[tuple[Resources, int, Layout], tuple[Ask, Search]] = {}
+        self._searches: dict[int, tuple[Ask, Search]] = {}
         lent: dict[str, tuple[int, int]] = {}
         for work in held:
             if is_lent(work, ground.pool.id):
@@ -244,12 +241,12 @@ class _Stock:
     def count_free_cards(self) -> None:
         self.free_cards = sum(is_empty(card) for node in self.room.nodes if node.is_open for card in node.cards)
 
-    def search_for(self, request: Request) -> tuple[Ask, Search]:
-        key = (request.resources, request.tasks, layout_of(request))
-        if key not in self._searches:
-            ask = self.room.ask(*key)
-            self._searches[key] = ask, Search(self.room, ask)
-        return self._searches[key]
+    def search_for(self, request: Request, shape: int) -> tuple[Ask, Search]:
+        found = self._searches.get(shape)
+        if found is None:
+            ask = self.room.ask(request.resources, request.tasks, layout_of(request))
+            found = self._searches[shape] = ask, Search(self.room, ask)
+        return found
 
     def slices_of(self, ask: Ask) -> int:
         """What lending to this request takes off the lender's free slices, at most."""

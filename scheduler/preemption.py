@@ -49,6 +49,7 @@ class Preemptor:
         self._standing = standing
         self._lending = lending
         self._taken: set[str] = set()
+        self._hopeless: set[tuple[int, int, bool]] = set()  # needs, priority, whether it lasts: whatever the group
         self._movable = {
             pool_id: [work for work in works if work.preemptible and work.kind is Kind.JOB and not work.is_leaving]
             for pool_id, works in held.items()
@@ -70,12 +71,17 @@ class Preemptor:
         is_guaranteed = self._standing.guarantees(request, ask.card_milli)
         if not (ground.pool.id in self._lenders or is_guaranteed or waited_out or ground.pool.priority_gap is not None):
             return None
+        key = (id(ask), request.priority, lasts)
+        if key in self._hopeless and not (is_guaranteed or waited_out):
+            return None
         wish = _Wish(request, ask, ground, is_guaranteed, waited_out)
         movable = sorted((work for work in works if self._may_leave(wish, work)), key=self.rank)
         found = None
         if movable:
             tries = _Tries(wish, lasts=lasts)
             found = self._on_one_node(wish, tries, movable) if ask.tasks == 1 else self._anywhere(wish, tries, movable)
+        if found is None and not is_guaranteed:
+            self._hopeless.add(key)
         return found
 
     def for_reserve(self, ground: Ground, missing: int) -> Victims:

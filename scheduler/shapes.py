@@ -43,19 +43,35 @@ class Shapes:
 
     def __init__(self, grounds: Mapping[str, Ground]) -> None:
         self._grounds = grounds
-        self._shapes: dict[tuple[str, int, int, Layout], Shape | None] = {}
+        self._shapes: dict[tuple[str, int, int, Layout], tuple[int, Shape | None]] = {}
+        self._known: dict[int, tuple[int, Shape | None]] = {}  # by identity of the request
         self._needs: dict[Resources, int] = {}
         self._needs_by_object: dict[int, int] = {}
 
     def of(self, request: Request) -> Shape | None:
         """None for a request that makes no sense or names a pool that is not there."""
+        return self._find(request)[1]
+
+    def number_of(self, request: Request) -> int:
+        """The same for requests of one shape, and for those of equal needs that have none."""
+        return self._find(request)[0]
+
+    def _find(self, request: Request) -> tuple[int, Shape | None]:
+        known = self._known.get(id(request))
+        if known is None:
+            known = self._known[id(request)] = self._look_up(request)
+        return known
+
+    def _look_up(self, request: Request) -> tuple[int, Shape | None]:
         needs = self._needs_by_object.get(id(request.resources))
         if needs is None:  # rows that are like one another often share the object, and hashing it costs more
             needs = self._needs.setdefault(request.resources, len(self._needs))
             self._needs_by_object[id(request.resources)] = needs
         key = (request.pool_id, needs, request.tasks, layout_of(request))
-        if key not in self._shapes:
+        found = self._shapes.get(key)
+        if found is None:
             ground = self._grounds.get(request.pool_id)
             is_sound = ground is not None and not find_faults(request.resources, request.tasks)
-            self._shapes[key] = Shape(ground, request) if ground is not None and is_sound else None
-        return self._shapes[key]
+            shape = Shape(ground, request) if ground is not None and is_sound else None
+            found = self._shapes[key] = len(self._shapes), shape
+        return found

@@ -1,7 +1,8 @@
 """How much of a pool a group has used of late: card-equivalent milli-seconds that fade by half each half-life.
 
 Integers only, the same on every machine. Powers of two are fixed-point numbers with 64 bits behind the point; each
-step rounds down, so that a sum kept in many steps lies below the exact one by less than one unit a step.
+step rounds down, so that a sum kept in many steps lies below the exact one by less than two units a step, and those
+fade too.
 """
 
 from math import isqrt
@@ -40,8 +41,7 @@ def accrued(usage: int, milli: int, elapsed_us: int, half_life_s: int = HALF_LIF
 
 def dominant_milli(card_milli: int, cpu_milli: int, memory_mib: int, totals: tuple[int, int, int]) -> int:
     """The largest share that the amounts are of the pool's ``totals`` (card milli, CPU milli, MiB), said in card
-    equivalents of the pool. In a pool without cards one node's worth of CPU and memory has no card to compare with:
-    then the share is said in CPU milli."""
+    equivalents of the pool. In a pool without cards it is said in CPU milli."""
     cards, cpu, memory = totals
     unit = cards or cpu
     most = card_milli

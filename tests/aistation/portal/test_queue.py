@@ -80,3 +80,16 @@ def test_held_work_is_shown_to_its_owner_without_a_place(site: Site, browser_of:
     page = browser_of(site.user).get("/queue").content.decode()
     assert job.uid in page
     assert "Nobody waits here." in page
+
+
+def test_an_expected_start_is_shown_on_the_queue_and_on_the_job(
+    site: Site, browser_of: Callable[[User], Client]
+) -> None:
+    known, unknown = submitted(site), submitted(site)
+    Workload.objects.filter(pk=known.pk).update(earliest_start=T0, latest_start=T0 + timedelta(hours=1))
+    client = browser_of(site.user)
+    page = client.get("/queue").content.decode()
+    assert page.count("Expected start") == 2  # among mine and in the pool
+    assert "2026-01-05 09:00 UTC</time> – <time" in page
+    assert "2026-01-05 10:00 UTC" in client.get(f"/jobs/{known.uid}").content.decode()
+    assert "cannot be said" in client.get(f"/jobs/{unknown.uid}").content.decode()

@@ -2,7 +2,8 @@
 
 The measures extend fragmentation gradient descent (Weng et al., "Beware of Fragmentation", USENIX ATC 2023):
 
-- A card's remainder is worth what usual shares can still fill of it, not its size (`scheduler.cutting`).
+- A card's remainder is worth what usual shares can still fill of it, not its size (`scheduler.cutting`). Only slices
+  of a cut pool fit wherever one left.
 - CPU is kept where there are cards to use it.
 - Card models that some work needs are kept from work that can do without them.
 - Nodes that can hold several whole cards' tasks are kept whole while such tasks are expected.
@@ -89,6 +90,7 @@ class Forecast:
     capacity: tuple[int, ...]  # milli of all cards
     kept_for_others: Mapping[int, tuple[int, ...]]  # by accepted kinds: demand of others, in the unit of ``demand``
     demand: int  # weight times milli of all tasks
+    first_of_equals: bool  # among places of equal cost the first is best, not the fullest: the last nodes stay empty
     hosted: tuple[Hosted, ...]
     host_milli: int
     hosted_by_cards: tuple[int, ...]
@@ -98,6 +100,9 @@ class Forecast:
     def can_host(self, empty: int, free_cpu_milli: int) -> int:
         """Which of the hosted a node with so many empty cards could take, as bits."""
         return self.hosted_by_cards[empty] & self.hosted_by_cpu[bisect_right(self.host_cpu_steps, free_cpu_milli)]
+
+
+_PLAIN: Final = [MICRO * free for free in range(WHOLE_CARD_MILLI + 1)]  # a remainder is worth its size
 
 
 def accepted(sizes: Iterable[int]) -> int:
@@ -126,7 +131,8 @@ def forecast(pool: Pool, hardware: tuple[Hardware, ...], mix: Mix | None) -> For
     steps = _cpu_steps(asked, needs) if stance.fragments else ()
     popular = _popular(needs)
     kinds = range(len(hardware))
-    worth = _worth(asked, flow, kinds, stance.patience)
+    is_cut = pool.slices_per_gpu > 0
+    worth = [_PLAIN] * len(hardware) if is_cut else _worth(asked, flow, kinds, stance.patience)
     fragments = [_fragments(kind, popular, steps) if stance.fragments else [None] for kind in kinds]
     costs = [[_cost(worth[kind], lost) for lost in fragments[kind]] for kind in kinds]
     hosting = (
@@ -141,6 +147,7 @@ def forecast(pool: Pool, hardware: tuple[Hardware, ...], mix: Mix | None) -> For
         capacity=tuple(one.cards * WHOLE_CARD_MILLI for one in hardware),
         kept_for_others=_kept_for_others(flow),
         demand=sum(sum(parts) for parts in flow.values()),
+        first_of_equals=not is_cut,
         hosted=hosted,
         host_milli=stance.host_milli,
         **_host_tables(hosted, hardware),
@@ -184,15 +191,15 @@ def _pour(amount: int, kinds: Sequence[int], load: Sequence[int], cards: Sequenc
 
 
 def _unlearned(hardware: Sequence[Hardware]) -> Forecast:
-    size = tuple(-MICRO * free for free in range(WHOLE_CARD_MILLI + 1))
     return Forecast(
         cpu_of_gpu=tuple(_as_built(one) for one in hardware),
         cpu_steps=(),
-        costs=(tuple(size for _ in hardware),),
+        costs=(tuple(_cost(_PLAIN, None) for _ in hardware),),
         hosting=(),
         capacity=tuple(one.cards * WHOLE_CARD_MILLI for one in hardware),
         kept_for_others={},
         demand=0,
+        first_of_equals=False,
         hosted=(),
         host_milli=0,
         **_host_tables((), hardware),
@@ -244,6 +251,7 @@ def _worth(
     asked: Mapping[Need, int], flow: Mapping[int, Sequence[int]], kinds: Iterable[int], patience: int
 ) -> list[list[int]]:
     """Worth of a card's remainder, by kind. Kinds that the same comes to are worth the same."""
+    card = CARD // (MICRO * WHOLE_CARD_MILLI)
     known: dict[tuple[tuple[int, int], ...], list[int]] = {}
     worth = []
     for kind in kinds:
@@ -254,12 +262,7 @@ def _worth(
                 offers[size] = offers.get(size, 0) + part * need.gpus
         key = tuple(sorted(offers.items()))
         if key not in known:
-            card = CARD // (MICRO * WHOLE_CARD_MILLI)
-            known[key] = (
-                [value // card for value in residue_values(offers, patience)]
-                if offers
-                else [MICRO * free for free in range(WHOLE_CARD_MILLI + 1)]
-            )
+            known[key] = [value // card for value in residue_values(offers, patience)] if offers else _PLAIN
         worth.append(known[key])
     return worth
 

@@ -15,7 +15,8 @@ _Picked: TypeAlias = tuple[int, int, int, int, int, int]
 def score_packed(outlook: Outlook, ask: Ask, node: NodeRoom, state: NodeState) -> tuple[Score, Lane] | None:
     """How good the node is for one task of the request, to pack; None when the task does not fit.
 
-    What the pool loses for the work that usually comes is first. Between places that cost the same:
+    What the pool loses for the work that usually comes is first. Between places that cost the same, where the forecast
+    does not say that the first is best:
 
     - Shares: the fullest cards that still fit, then the fullest node.
     - Whole cards: the node with the fewest free cards.
@@ -30,7 +31,10 @@ def score_packed(outlook: Outlook, ask: Ask, node: NodeRoom, state: NodeState) -
     if ask.gpus == 0:
         cost = outlook.beside(state, ask.cpu_milli, step, 0)
         lost = outlook.lost_hosts(state, ask.cpu_milli, 0) if state.can_host else 0
-        return (cost, int(bool(node.cards)), node.free_milli, cpu, memory, 0), (-1, lost)
+        has_cards = int(bool(node.cards))
+        if outlook.forecast.first_of_equals:
+            return (cost, has_cards, 0, 0, 0, 0), (-1, lost)
+        return (cost, has_cards, node.free_milli, cpu, memory, 0), (-1, lost)
     picked = _pick_one(outlook, ask, state, step) if ask.gpus == 1 else _pick_many(outlook, ask, state, step)
     if picked is None:
         return None
@@ -38,6 +42,8 @@ def score_packed(outlook: Outlook, ask: Ask, node: NodeRoom, state: NodeState) -
     cost += outlook.beside(state, ask.cpu_milli, step, taken)
     lost = outlook.lost_hosts(state, ask.cpu_milli, opened) if state.can_host else 0
     lane = state.kind if ask.accepts in outlook.forecast.kept_for_others else -1, lost
+    if outlook.forecast.first_of_equals:
+        return (cost, 0, 0, 0, 0, 0), lane
     if ask.is_whole:
         return (cost, free, node.free_milli, cpu, memory, 0), lane
     return (cost, milli, mib, node.free_milli, cpu, memory), lane

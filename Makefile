@@ -22,7 +22,7 @@ quickstart: $(VENV)/.runtime static/vendor/.complete messages-compiled
 	@exec $(PY) manage.py quickstart $(ARGS)
 
 test: $(VENV)/.tests static/vendor/.complete messages-compiled lint types
-	$(VENV)/bin/pytest $(ARGS)
+	$(VENV)/bin/pytest -n 2 $(ARGS)
 
 lint: $(VENV)/.tests
 	$(VENV)/bin/ruff check .

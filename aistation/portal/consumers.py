@@ -1,6 +1,7 @@
 """The page's socket: says that something looks different now, never what. The page refetches, with its rights."""
 
 import asyncio
+import contextlib
 import json
 import logging
 from collections.abc import Mapping
@@ -100,7 +101,8 @@ class LiveConsumer(AsyncWebsocketConsumer):  # type: ignore[misc] # Channels has
         del self._waiting[topic]
         self._last[topic] = asyncio.get_running_loop().time()
         if topic in self.topics:
-            await self.send(text_data=json.dumps(body))
+            with contextlib.suppress(OSError, RuntimeError):  # the page has gone, and the word of that is on its way
+                await self.send(text_data=json.dumps(body))
 
     async def _check_on(self) -> None:
         """Close when the session has ended or a topic is no longer this person's."""

@@ -131,7 +131,7 @@ def set_quotas(
         scope, _ = QuotaScope.objects.get_or_create(group=group, user=user, pool=change.pool)
         scope = QuotaScope.objects.select_for_update(no_key=True).get(pk=scope.pk)
         before = numbers(scope)
-        if change.seen is not None and change.seen != before:
+        if change.seen is not None and any(before[name] != number for name, number in change.seen.items()):
             raise ConflictError("Somebody else has changed these quotas meanwhile. Look at them again.")
         _apply(scope, change)
         scope.save()

@@ -12,7 +12,7 @@ rule lets R pass only what stands behind it in one fixed order, so no two reques
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from scheduler.capacity import Ask, NodeRoom
 from scheduler.filters import room_on
@@ -22,9 +22,13 @@ from scheduler.model import Kind, Request, Running, Snapshot
 from scheduler.order import Standing
 from scheduler.windows import SECOND_US
 
+MOST_A_CYCLE: Final = 64  # victims; in a cluster of thousands each search takes milliseconds; the next cycle goes on
+
 Rank: TypeAlias = tuple[int, int, int, int, str]
 """Who leaves first: lent or borrowed, lowest priority, least work lost (time by cards), newest; ties by id."""
 Victims: TypeAlias = list[Running]
+_Class: TypeAlias = tuple[str, str, int]
+"""Pool, group and priority of work."""
 
 
 @dataclass(slots=True)
@@ -49,11 +53,16 @@ class Preemptor:
         self._standing = standing
         self._lending = lending
         self._taken: set[str] = set()
-        self._hopeless: set[tuple[int, int, bool]] = set()  # needs, priority, whether it lasts: whatever the group
+        self._count = 0  # victims found for requests
+        self._hopeless: set[tuple[int, int, bool, str]] = set()  # needs, priority, if it lasts, group if that matters
+        min_run_us = {pool.id: pool.min_run_s * SECOND_US for pool in snapshot.pools}
         self._movable = {
-            pool_id: [work for work in works if work.preemptible and work.kind is Kind.JOB and not work.is_leaving]
+            pool_id: [work for work in works if self._is_movable(work, pool_id, min_run_us[pool_id])]
             for pool_id, works in held.items()
         }
+        self._ranked: dict[str, list[tuple[_Class, Running]]] = {}
+        self._samples: dict[str, dict[_Class, Running]] = {}
+        self._ranks: dict[str, Rank] = {}
         self._lenders = {
             pool_id for pool_id, works in self._movable.items() if any(is_lent(work, pool_id) for work in works)
         }
@@ -66,21 +75,23 @@ class Preemptor:
     def find(self, request: Request, ask: Ask, ground: Ground, *, lasts: bool, waited_out: bool) -> Victims | None:
         """The least work whose leaving makes room for the request, beside what is free or coming; None: none does."""
         works = self._movable.get(ground.pool.id)
-        if not works:
+        if not works or self._count >= MOST_A_CYCLE:
             return None
         is_guaranteed = self._standing.guarantees(request, ask.card_milli)
         if not (ground.pool.id in self._lenders or is_guaranteed or waited_out or ground.pool.priority_gap is not None):
             return None
-        key = (id(ask), request.priority, lasts)
-        if key in self._hopeless and not (is_guaranteed or waited_out):
+        key = (id(ask), request.priority, lasts, request.group_id if is_guaranteed else "")
+        if key in self._hopeless and not waited_out:
             return None
         wish = _Wish(request, ask, ground, is_guaranteed, waited_out)
-        movable = sorted((work for work in works if self._may_leave(wish, work)), key=self.rank)
+        movable = self._candidates(wish)
         found = None
         if movable:
             tries = _Tries(wish, lasts=lasts)
             found = self._on_one_node(wish, tries, movable) if ask.tasks == 1 else self._anywhere(wish, tries, movable)
-        if found is None and not is_guaranteed:
+        if found is not None:
+            self._count += len(found)
+        else:
             self._hopeless.add(key)
         return found
 
@@ -106,10 +117,15 @@ class Preemptor:
         """Work without a time limit that a request which waited too long may ask to leave."""
         is_guaranteed = self._standing.guarantees(request, ask.card_milli)
         wish = _Wish(request, ask, ground, is_guaranteed, waited_out=True)
-        works = self._movable.get(ground.pool.id, ())
-        return [work for work in works if self._may_leave(wish, work)]
+        return self._candidates(wish)
 
     def rank(self, work: Running) -> Rank:
+        """As things stand when the work is first looked at in this cycle."""
+        if work.id not in self._ranks:
+            self._ranks[work.id] = self._rank(work)
+        return self._ranks[work.id]
+
+    def _rank(self, work: Running) -> Rank:
         since = max(work.started_at_us or self._now_us, work.saved_at_us or 0)
         over = self._standing.kept_by(work) > (self._standing.guaranteed_to(work) or 0)
         lost = max(0, self._now_us - since) * max(1, work.card_milli)
@@ -118,6 +134,39 @@ class Preemptor:
     def _can_take_back(self, work: Running, pool_id: str) -> bool:
         return is_lent(work, pool_id) and work.id not in self._taken and self._lending.may_take_back(work, pool_id)
 
+    def _is_movable(self, work: Running, pool_id: str, min_run_us: int) -> bool:
+        """True for a preemptible job that is on lent cards or has run long enough."""
+        if not work.preemptible or work.kind is not Kind.JOB or work.is_leaving:
+            return False
+        if is_lent(work, pool_id):
+            return True
+        return work.started_at_us is not None and self._now_us - work.started_at_us >= min_run_us
+
+    def _candidates(self, wish: _Wish) -> Victims:
+        """All that may leave for the request, each taken alone, by rank. Groups and priorities of which none may are
+        passed over as a whole."""
+        pool_id = wish.ground.pool.id
+        if pool_id not in self._ranked:
+            works = sorted(self._movable.get(pool_id, ()), key=self.rank)
+            self._ranked[pool_id] = [((work.pool_id, work.group_id, work.priority), work) for work in works]
+            self._samples[pool_id] = dict(self._ranked[pool_id])
+        samples = self._samples[pool_id]
+        open_to_it = {one for one, sample in samples.items() if self._may_any_leave(wish, sample)}
+        if not open_to_it:
+            return []
+        return [work for one, work in self._ranked[pool_id] if one in open_to_it and self._may_leave(wish, work)]
+
+    def _may_any_leave(self, wish: _Wish, sample: Running) -> bool:
+        """False when no work of the sample's group and priority may leave."""
+        request, pool = wish.request, wish.ground.pool
+        if is_lent(sample, pool.id):
+            return request.pool_id == pool.id
+        if sample.priority > request.priority:
+            return False
+        may_pass = pool.priority_gap is not None and request.priority >= sample.priority + max(1, pool.priority_gap)
+        is_over = self._standing.kept_by(sample) > (self._standing.guaranteed_to(sample) or 0)
+        return may_pass or wish.waited_out or (wish.is_guaranteed and is_over and sample.group_id != request.group_id)
+
     def _may_leave(self, wish: _Wish, work: Running) -> bool:
         """Rules (a) to (d), given the victims so far."""
         if work.id in self._taken:
@@ -125,8 +174,6 @@ class Preemptor:
         pool = wish.ground.pool
         if is_lent(work, pool.id):
             return wish.request.pool_id == pool.id and self._lending.may_take_back(work, pool.id)
-        if work.started_at_us is None or self._now_us - work.started_at_us < pool.min_run_s * SECOND_US:
-            return False
         request = wish.request
         if work.priority > request.priority:
             return False
@@ -148,7 +195,9 @@ class Preemptor:
             for index in {wish.ground.index_of.get(task.node_id, -1) for task in work.tasks} - {-1}:
                 by_node.setdefault(index, []).append(work)
         best: tuple[tuple[int, int, int, int, str], Victims] | None = None
-        for index, works in by_node.items():
+        for index, works in by_node.items():  # by the rank of the first that would leave
+            if best is not None and best[0][:4] < self._least_cost(works[0]):
+                break
             node = wish.ground.now.nodes[index]
             if not node.is_open:
                 continue
@@ -165,6 +214,11 @@ class Preemptor:
                 if best is None or cost < best[0]:
                     best = cost, victims
         return best[1] if best is not None else None
+
+    def _least_cost(self, first: Running) -> tuple[int, int, int, int]:
+        """No victims of a node cost less than the first of them alone."""
+        is_own, priority, lost, *_ = self.rank(first)
+        return is_own, priority, 1, lost
 
     def _anywhere(self, wish: _Wish, tries: "_Tries", movable: Sequence[Running]) -> Victims | None:
         is_open = [index for index, node in enumerate(wish.ground.now.nodes) if node.is_open]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from scheduler.forecast import Forecast, Hardware, accepted, forecast, size_of
+from scheduler.demand import accepted, size_of
+from scheduler.forecast import Forecast, Hardware, forecast
 from scheduler.model import WHOLE_CARD_MILLI, Mix, Node, Pool, Request, Resources, Share, TaskPlacement
 from scheduler.outlook import CardGroup, NodeState, Outlook
 from scheduler.sizing import CardKind, Grant, charge_milli, grant

@@ -20,14 +20,14 @@ from functools import lru_cache
 from typing import Final
 
 from scheduler.cutting import CARD, residue_values
+from scheduler.demand import Need, balance, demand_by_accepted, needs_of, parts_of
 from scheduler.mix import ENOUGH
 from scheduler.model import WHOLE_CARD_MILLI, Mix, Pool
-from scheduler.sizing import CardKind, Grant, grant
+from scheduler.sizing import CardKind
 
 MICRO: Final = 1_000  # costs are in millionths of a card
 _POPULAR: Final = 95  # percent of the mix that fragments are measured by
 _MOST_HOSTED: Final = 24  # kinds of many-card tasks that nodes are kept for
-_ROUNDS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +53,6 @@ class Hardware:
     most_on_node: int
     least_cpu_milli: int  # of the node that has least CPU for each card
     beside_cards: int  # that node's cards
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Tasks that placement cannot tell apart. ``sizes``: milli of a card of each kind; 0: such a card cannot serve."""
-
-    cpu_milli: int
-    gpus: int
-    is_whole: bool
-    sizes: tuple[int, ...]
-
-    @property
-    def accepts(self) -> int:
-        return accepted(self.sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,29 +91,16 @@ class Forecast:
 _PLAIN: Final = [MICRO * free for free in range(WHOLE_CARD_MILLI + 1)]  # a remainder is worth its size
 
 
-def accepted(sizes: Iterable[int]) -> int:
-    """The kinds of card that can serve, as bits."""
-    return sum(1 << kind for kind, size in enumerate(sizes) if size)
-
-
-def size_of(given: Grant | None, memory_mib: int) -> int:
-    """Thousandths of a card that a grant really takes: its larger part of memory and compute. 0 for no grant."""
-    if given is None:
-        return 0
-    if given.whole:
-        return WHOLE_CARD_MILLI
-    return min(WHOLE_CARD_MILLI, max(given.compute_milli, -(-WHOLE_CARD_MILLI * given.memory_mib // memory_mib)))
-
-
 @lru_cache(maxsize=64)
 def forecast(pool: Pool, hardware: tuple[Hardware, ...], mix: Mix | None) -> Forecast:
     """What to expect of the mix; of one that says too little, only that nodes are used as they are built."""
-    needs = _needs(pool, hardware, mix) if mix is not None and sum(one.weight for one in mix.demands) >= ENOUGH else {}
+    says_something = mix is not None and sum(one.weight for one in mix.demands) >= ENOUGH
+    needs = needs_of(pool, [one.kind for one in hardware], mix) if mix is not None and says_something else {}
     asked = {need: weight for need, weight in needs.items() if need.accepts}
     if mix is None or not asked:
         return _unlearned(hardware)
     stance = TURNS_OVER if mix.ended * 8 >= sum(needs.values()) else KEEPS
-    flow = balance(_demand_by_accepted(asked), [one.cards for one in hardware])
+    flow = balance(demand_by_accepted(asked), [one.cards for one in hardware])
     steps = _cpu_steps(asked, needs) if stance.fragments else ()
     popular = _popular(needs)
     kinds = range(len(hardware))
@@ -154,42 +127,6 @@ def forecast(pool: Pool, hardware: tuple[Hardware, ...], mix: Mix | None) -> For
     )
 
 
-def balance(demand: Mapping[int, int], cards: Sequence[int]) -> dict[int, list[int]]:
-    """Spread demand, by the kinds of card that it accepts (bits), over the kinds so that their loads even out.
-
-    One set of kinds after the other is poured onto what the others leave, until nothing moves.
-    """
-    kinds_of = {bits: [kind for kind in range(len(cards)) if bits >> kind & 1] for bits in sorted(demand)}
-    flow = {bits: [0] * len(cards) for bits in kinds_of}
-    load = [0] * len(cards)
-    for _ in range(_ROUNDS):
-        moved = False
-        for bits, kinds in kinds_of.items():
-            others = [total - mine for total, mine in zip(load, flow[bits], strict=True)]
-            poured = _pour(demand[bits], kinds, others, cards)
-            moved = moved or poured != flow[bits]
-            flow[bits] = poured
-            load = [other + mine for other, mine in zip(others, poured, strict=True)]
-        if not moved or len(kinds_of) == 1:
-            break
-    return flow
-
-
-def _pour(amount: int, kinds: Sequence[int], load: Sequence[int], cards: Sequence[int]) -> list[int]:
-    """Fill the least loaded kinds up to one level. What division leaves goes to the first of them."""
-    ranked = sorted(kinds, key=lambda kind: (load[kind] * 1_000_000 // cards[kind], kind))
-    level_load, level_cards, filled = amount, 0, 0
-    for kind in ranked:
-        if filled and level_load * cards[kind] <= load[kind] * level_cards:
-            break
-        level_load, level_cards, filled = level_load + load[kind], level_cards + cards[kind], filled + 1
-    poured = [0] * len(cards)
-    for kind in ranked[:filled]:
-        poured[kind] = max(0, level_load * cards[kind] // level_cards - load[kind])
-    poured[ranked[0]] += amount - sum(poured)
-    return poured
-
-
 def _unlearned(hardware: Sequence[Hardware]) -> Forecast:
     return Forecast(
         cpu_of_gpu=tuple(_as_built(one) for one in hardware),
@@ -211,42 +148,6 @@ def _as_built(one: Hardware) -> tuple[int, int]:
     return max(1, one.least_cpu_milli), max(1, one.beside_cards) * WHOLE_CARD_MILLI
 
 
-def _needs(pool: Pool, hardware: Sequence[Hardware], mix: Mix) -> dict[Need, int]:
-    needs: dict[Need, int] = {}
-    for demand in mix.demands:
-        asked = demand.resources
-        sizes = tuple(size_of(grant(asked, pool, *one.kind), one.kind[1]) for one in hardware) if asked.gpus else ()
-        if asked.gpus == 0 or any(sizes):
-            is_whole = asked.gpus > 0 and not asked.wants_share
-            need = Need(asked.cpu_milli, asked.gpus, is_whole, sizes)
-            needs[need] = needs.get(need, 0) + demand.weight
-    return needs
-
-
-def _gpu_milli(need: Need) -> int:
-    """Of one task, on the kind of card that it takes least of."""
-    return need.gpus * min(size for size in need.sizes if size)
-
-
-def _demand_by_accepted(asked: Mapping[Need, int]) -> dict[int, int]:
-    demand: dict[int, int] = {}
-    for need, weight in asked.items():
-        demand[need.accepts] = demand.get(need.accepts, 0) + weight * _gpu_milli(need)
-    return demand
-
-
-def _parts(asked: Mapping[Need, int], flow: Mapping[int, Sequence[int]], kind: int) -> dict[Need, int]:
-    """How often each need comes to cards of this kind, in any unit."""
-    if len(flow) == 1:
-        return dict(asked)
-    parts = {}
-    for need, weight in asked.items():
-        going = flow[need.accepts]
-        if part := weight * 1024 * going[kind] // max(1, sum(going)):
-            parts[need] = part
-    return parts
-
-
 def _worth(
     asked: Mapping[Need, int], flow: Mapping[int, Sequence[int]], kinds: Iterable[int], patience: int
 ) -> list[list[int]]:
@@ -256,7 +157,7 @@ def _worth(
     worth = []
     for kind in kinds:
         offers: dict[int, int] = {}
-        for need, part in _parts(asked, flow, kind).items():
+        for need, part in parts_of(asked, flow, kind).items():
             if need.gpus == 1 or not need.is_whole:
                 size = need.sizes[kind]
                 offers[size] = offers.get(size, 0) + part * need.gpus
@@ -271,7 +172,7 @@ def _cpu_of_gpu(
     asked: Mapping[Need, int], flow: Mapping[int, Sequence[int]], kind: int, built: Hardware
 ) -> tuple[int, int]:
     cpu = gpu = 0
-    for need, part in _parts(asked, flow, kind).items():
+    for need, part in parts_of(asked, flow, kind).items():
         cpu, gpu = cpu + part * need.cpu_milli, gpu + part * need.gpus * need.sizes[kind]
     return (cpu, gpu) if cpu and gpu else _as_built(built)
 

@@ -12,7 +12,7 @@ from scheduler.capacity import Ask, NodeRoom, PoolRoom
 from scheduler.decide import decide
 from scheduler.filters import fitting_cards, room_on
 from scheduler.mix import ENOUGH, observe
-from scheduler.model import Mix, Node, Pool, Resources, Strategy, TaskPlacement
+from scheduler.model import Mix, Node, Placement, Pool, Resources, Strategy, TaskPlacement
 from scheduler.search import Search
 from tests.scheduler.builders import (
     T4_MIB,
@@ -111,7 +111,8 @@ def test_neither_the_order_of_rows_nor_what_a_search_remembers_changes_a_place(
     again = replace(snapshot, nodes=tuple(nodes), pending=tuple(reversed(jobs)), mixes=(shuffled_mix,))
     assert decide(again).placements == plan.placements
 
-    one_by_one, places = replace(snapshot, pending=()), []
+    one_by_one = replace(snapshot, pending=())
+    places: list[Placement] = []
     for job in jobs:
         step = replace(one_by_one, pending=(job,))
         places += decide(step).placements
@@ -197,9 +198,9 @@ USUAL = [  # needs, and how often of 100
 
 
 @pytest.mark.slow
-def test_more_is_given_away_than_by_fragmentation_gradient_descent_and_by_best_fit() -> None:
+def test_more_is_given_away_than_by_fragmentation_gradient_descent() -> None:
     """Share of the cards given away when 130 % of them have been asked for; the mean of four clusters."""
-    learned, unlearned, descended = [], [], []
+    learned, descended = [], []
     for seed in range(4):
         rng = Random(seed)
         nodes = [replace(node, id=f"n{place:03}") for place, node in enumerate(some_nodes(rng, 50))]
@@ -208,17 +209,15 @@ def test_more_is_given_away_than_by_fragmentation_gradient_descent_and_by_best_f
         while sum(map(card_milli, arrivals)) < 1_300 * cards:
             arrivals += rng.choices([needs for needs, _ in USUAL], [often for _, often in USUAL])
         learned.append(fill(nodes, arrivals, a_mix(*((needs, 30 * often) for needs, often in USUAL))) / cards)
-        unlearned.append(fill(nodes, arrivals, None) / cards)
         descended.append(Descent(a_pool(slices=0), nodes).fill(arrivals) / cards)
-    assert sum(learned) > sum(descended) > 0
-    assert sum(learned) > sum(unlearned)
+    assert sum(learned) / 4 >= sum(descended) / 4 + 10  # in milli of all cards
 
 
 def card_milli(needs: Resources) -> int:
     return needs.gpus * (needs.gpu_compute_milli or 1000)
 
 
-def fill(nodes: list[Node], arrivals: list[Resources], mix: Mix | None) -> int:
+def fill(nodes: list[Node], arrivals: list[Resources], mix: Mix) -> int:
     """Milli given away."""
     room = PoolRoom(a_pool(slices=0), nodes, mix)
     searches: dict[Resources, Search] = {}

@@ -62,7 +62,7 @@ def demand_by_accepted(asked: Mapping[Need, int]) -> dict[int, int]:
 def parts_of(asked: Mapping[Need, int], flow: Mapping[int, Sequence[int]], kind: int) -> dict[Need, int]:
     """How often each need comes to cards of this kind, in any unit."""
     if len(flow) == 1:
-        return dict(asked)
+        return {need: weight for need, weight in asked.items() if need.sizes[kind]}
     parts = {}
     for need, weight in asked.items():
         going = flow[need.accepts]

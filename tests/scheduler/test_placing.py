@@ -165,6 +165,14 @@ def test_slices_fill_the_fullest_card_whatever_the_mix() -> None:
         assert plan.placements[0].tasks[0].shares[0].device_id == "b"
 
 
+def test_cards_that_nothing_usual_can_use_are_worth_their_size() -> None:
+    nodes = [a_node("n1", gpus=2, model="T4", memory_mib=T4_MIB), a_node("n2", gpus=2)]
+    mix = a_mix((some_resources(1, model="T4", milli=300), MANY))
+    jobs = [a_job("whole", 1, at=1), a_job("share", 1, milli=300, at=2), a_job("other", 2, model="V100", at=3)]
+    plan = decide(replace(a_snapshot(nodes, jobs, pools=[a_pool(slices=0)]), mixes=(mix,)))
+    assert len(plan.placements) + len(plan.waiting) == 3
+
+
 def test_a_mix_that_says_little_changes_nothing() -> None:
     rng = Random(5)
     jobs = [replace(a_job(f"j{number:02}", at=number), resources=rng.choice(NEEDS)) for number in range(30)]

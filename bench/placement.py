@@ -23,9 +23,10 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -84,7 +85,7 @@ class SplitMix64:
         """In (0, 1]."""
         return (self.next() + 1) / 2.0**64
 
-    def shuffle(self, rows: list) -> None:
+    def shuffle(self, rows: list[Any]) -> None:
         for place in range(len(rows) - 1, 0, -1):
             other = self.below(place + 1)
             rows[place], rows[other] = rows[other], rows[place]
@@ -118,17 +119,9 @@ class Cluster:
 
     def end(self, needs: Resources, placed: TaskPlacement) -> None:
         self._ended += 1
-        self.room.release(self._index_of[placed.node_id], self._found_ask(needs), placed.shares)
-
-    def would_fit(self, needs: Resources) -> bool:
-        ask = self.room.ask(needs, 1)
-        return any(room_on(ask, node) for node in self.room.nodes)
-
-    def audit(self) -> None:
-        """Nothing is given twice."""
-        for node in self.room.nodes:
-            assert min(node.free_cpu_milli, node.free_memory_mib) >= 0, node.id
-            assert all(min(card.free_milli, card.free_memory_mib) >= 0 for card in node.cards), node.id
+        found = self._found.get(needs)
+        ask = self.room.ask(needs, 1) if found is None else found[0]
+        self.room.release(self._index_of[placed.node_id], ask, placed.shares)
 
     def _learn(self) -> None:
         self._mix = observe(self._mix, self._unlearned, ended=self._ended)
@@ -137,9 +130,30 @@ class Cluster:
         self.room.learn(self._mix)
         self._found.clear()
 
-    def _found_ask(self, needs: Resources) -> Ask:
-        found = self._found.get(needs)
-        return self.room.ask(needs, 1) if found is None else found[0]
+
+class Replay:
+    """Goes over what was placed a second time, untimed: nothing may be given twice, and no room left unused."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self._room = PoolRoom(Pool("pool", frozenset(Kind)), nodes)
+        self._index_of = {node.id: index for index, node in enumerate(self._room.nodes)}
+        self.refused = 0
+
+    def place(self, needs: Resources, placed: TaskPlacement | None, *, look: bool = True) -> None:
+        """``look``: find out whether what was not placed would have fitted."""
+        ask = self._room.ask(needs, 1)
+        if placed is None:
+            self.refused += look and any(room_on(ask, node) for node in self._room.nodes)
+            return
+        index = self._index_of[placed.node_id]
+        node = self._room.nodes[index]
+        taken = {share.device_id for share in placed.shares}
+        self._room.place(index, ask, [[card for card in node.cards if card.id in taken]], first_rank=0)
+        assert min(node.free_cpu_milli, node.free_memory_mib) >= 0, node.id
+        assert all(min(card.free_milli, card.free_memory_mib) >= 0 for card in node.cards), node.id
+
+    def end(self, needs: Resources, placed: TaskPlacement) -> None:
+        self._room.release(self._index_of[placed.node_id], self._room.ask(needs, 1), placed.shares)
 
 
 def main() -> int:
@@ -184,38 +198,38 @@ def fill(nodes: Sequence[Node], tasks: list[Resources], load: int, seed: int) ->
     """Tasks that never end."""
     capacity = capacity_of(nodes)
     arrivals, rng = inflate(tasks, capacity * load // 100, seed)
-    cluster = Cluster(in_order(nodes, rng))
-    clock = Clock()
-    arrived = allocated = placed = refused = 0
+    order = list(in_order(nodes, rng))
+    cluster, replay = Cluster(order), Replay(order)
+    wall, cpu = time.perf_counter(), time.thread_time()
+    places = [cluster.place(needs) for needs in arrivals]
+    cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
+    arrived = allocated = 0
     at_load: list[float] = []
-    for needs in arrivals:
-        where = clock.of(lambda needs=needs: cluster.place(needs))
+    for needs, where in zip(arrivals, places, strict=True):
+        replay.place(needs, where)
         arrived += milli_of(needs)
-        if where is None:
-            refused += cluster.would_fit(needs)
-        else:
-            allocated, placed = allocated + milli_of(needs), placed + 1
+        allocated += milli_of(needs) if where is not None else 0
         if round(100 * arrived / capacity) == load:
             at_load.append(100 * allocated / capacity)
-    cluster.audit()
     share = statistics.mean(at_load) if at_load else 100 * allocated / capacity
-    lost = len(arrivals) - placed
-    return Result(
-        seed, round(share, 3), len(arrivals), placed, lost, refused, round(clock.cpu, 3), round(clock.wall, 3)
-    )
+    lost = places.count(None)
+    counts = len(arrivals), len(arrivals) - lost, lost, replay.refused
+    return Result(seed, round(share, 3), *counts, round(cpu, 3), round(wall, 3))
 
 
 def churn(nodes: Sequence[Node], tasks: list[Resources], load: int, seed: int) -> Result:
-    """Tasks that come and end, measured once the cluster is in its stride. Refusals are counted now and then only."""
+    """Tasks that come and end, measured once the cluster is in its stride. One in 16 losses is looked at closely."""
     rng = SplitMix64(seed + 777)
-    cluster = Cluster(in_order(nodes, rng))
+    order = list(in_order(nodes, rng))
+    cluster, replay = Cluster(order), Replay(order)
     capacity = capacity_of(nodes)
     life = load / 100 * capacity / statistics.mean(milli_of(needs) for needs in tasks)  # in times between arrivals
     begins, ends = WARM_UP * life, (WARM_UP + MEASURED) * life
-    clock = Clock()
     running: list[tuple[float, int, Resources, TaskPlacement]] = []
+    log: list[tuple[Resources, TaskPlacement | None, bool]] = []  # needs, where, and whether it came or went
     now = area = 0.0
-    arrived = allocated = placed = refused = 0
+    allocated = lost = 0
+    wall, cpu = time.perf_counter(), time.thread_time()
     while now < ends:
         arrives = now - math.log(rng.uniform())
         while running and running[0][0] <= arrives:
@@ -223,39 +237,29 @@ def churn(nodes: Sequence[Node], tasks: list[Resources], load: int, seed: int) -
             area += allocated * max(0.0, min(leaves, ends) - max(now, begins))
             now = leaves
             allocated -= milli_of(needs)
-            clock.of(lambda needs=needs, where=where: cluster.end(needs, where))
+            cluster.end(needs, where)
+            log.append((needs, where, False))
         area += allocated * max(0.0, min(arrives, ends) - max(now, begins))
         now = arrives
-        if now >= ends:
-            break
         needs = tasks[rng.below(len(tasks))]
         stays = -math.log(rng.uniform()) * life
-        arrived += 1
-        found = clock.of(lambda needs=needs: cluster.place(needs))
+        found = cluster.place(needs)
+        log.append((needs, found, True))
         if found is None:
-            refused += arrived % 16 == 0 and cluster.would_fit(needs)
+            lost += 1
         else:
-            allocated, placed = allocated + milli_of(needs), placed + 1
-            heapq.heappush(running, (now + stays, placed, needs, found))
-    cluster.audit()
+            allocated += milli_of(needs)
+            heapq.heappush(running, (now + stays, len(log), needs, found))
+    cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
+    for number, (needs, place, came) in enumerate(log):
+        if came:
+            replay.place(needs, place, look=number % 16 == 0)
+        elif place is not None:
+            replay.end(needs, place)
+    arrived = sum(came for _, _, came in log)
     share = 100 * area / (MEASURED * life) / capacity
-    return Result(
-        seed, round(share, 3), arrived, placed, arrived - placed, refused, round(clock.cpu, 3), round(clock.wall, 3)
-    )
-
-
-class Clock:
-    """Time spent in what is measured, of this process and by the wall."""
-
-    def __init__(self) -> None:
-        self.cpu = self.wall = 0.0
-
-    def of(self, step: Callable[[], TaskPlacement | None]) -> TaskPlacement | None:
-        wall, cpu = time.perf_counter(), time.thread_time()
-        answer = step()
-        self.cpu += time.thread_time() - cpu
-        self.wall += time.perf_counter() - wall
-        return answer
+    counts = arrived, arrived - lost, lost, replay.refused
+    return Result(seed, round(share, 3), *counts, round(cpu, 3), round(wall, 3))
 
 
 def inflate(tasks: list[Resources], target_milli: int, seed: int) -> tuple[list[Resources], SplitMix64]:

@@ -60,12 +60,10 @@ def residue_values(weights: Mapping[int, int], patience: int) -> list[int]:
     """
     prices = share_prices({size: weight for size, weight in weights.items() if size < WHOLE_CARD_MILLI})
     prices[WHOLE_CARD_MILLI] = CARD
-    levels = reachable_sums(sorted(weights))
-    place_below = {  # by level and size: the highest level within what is left
-        (level, size): bisect_right(levels, level - size) - 1 for level in levels for size in weights if size <= level
-    }
+    earning = sorted(size for size in weights if prices[size])  # the others never make a difference
+    levels = reachable_sums(earning)
     offers = [
-        [(weights[size], prices[size], place_below[level, size]) for size in sorted(weights) if size <= level]
+        [(weights[size], prices[size], bisect_right(levels, level - size) - 1) for size in earning if size <= level]
         for level in levels
     ]
     total = sum(weights.values())

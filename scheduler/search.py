@@ -130,13 +130,10 @@ class Search:
         elif self._seen < len(room.changes):
             changed = set(room.changes[self._seen :])
             self._changed |= changed
-            nodes, least_milli, cpu_milli = room.nodes, self._least_milli, self._ask.cpu_milli
             for index in changed:
-                node = nodes[index]
-                if node.is_open and node.free_milli >= least_milli and node.free_cpu_milli >= cpu_milli:
-                    found = self._score(index)
-                    if found is not None:
-                        heappush(self._lanes.setdefault(found[1], []), (found[0], index, node.version, found[2], None))
+                if self._may_fit(index) and (found := self._score(index)) is not None:
+                    entry = found[0], index, room.nodes[index].version, found[2], None
+                    heappush(self._lanes.setdefault(found[1], []), entry)
         self._seen = len(room.changes)
         return self._lanes
 
@@ -149,13 +146,20 @@ class Search:
             if free_milli < self._least_milli:
                 continue
             some = next(iter(alike))
-            if found := self._score(some):
+            if self._may_fit(some) and (found := self._score(some)):
                 more = iter(sorted(alike)) if len(alike) > 1 else None
                 first = next(more) if more is not None else some
                 lanes.setdefault(found[1], []).append((found[0], first, nodes[first].version, found[2], more))
         for heap in lanes.values():
             heapify(heap)
         return lanes
+
+    def _may_fit(self, index: int) -> bool:
+        """False for what need not be looked at closely."""
+        node, ask = self._room.nodes[index], self._ask
+        if node.free_cpu_milli < ask.cpu_milli or node.free_milli < self._least_milli or not node.is_open:
+            return False
+        return not ask.gpus or bool(ask.accepts & self._room.kinds_on[index])
 
     def _score(self, index: int) -> _Found | None:
         """The node's score and lane, and how many of the request's tasks it holds; None when it holds none."""

@@ -19,7 +19,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scheduler.decide import decide
-from scheduler.model import Device, Kind, Limit, Node, Pool, Request, Resources, Scope, Snapshot
+from scheduler.mix import observe
+from scheduler.model import Device, Kind, Limit, Mix, Node, Pool, Request, Resources, Scope, Snapshot
 
 HARDWARE = (  # nodes, CPU milli, MiB, cards, model, MiB of a card
     (549, 96_000, 393_216, 8, "V100-32GB", 32_510),
@@ -51,6 +52,7 @@ class Case:
     clusters: int = 1
     shapes: int = SHAPES
     goal_s: float | None = None
+    learned: bool = False  # the mix is known
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ CASES = (
     Case("full, 1000 shapes", "full", 10_000, shapes=1_000),
     Case("mixed", "mixed", 10_000, goal_s=5.0),
     Case("placeable", "empty", 10_000, goal_s=5.0),
+    Case("full, learned", "full", 10_000, goal_s=1.0, learned=True),
+    Case("placeable, learned", "empty", 10_000, goal_s=5.0, learned=True),
     Case("placeable, jobs x1/2", "empty", 5_000),
     Case("placeable, jobs x1/4", "empty", 2_500),
     Case("placeable, nodes x2", "empty", 10_000, clusters=2),
@@ -159,7 +163,9 @@ def make_snapshot(case: Case) -> Snapshot:
         for number in range(case.queued)
     )
     pool = Pool("pool", frozenset(Kind), slices_per_gpu=8)
-    return Snapshot(1, 10**9, (pool,), tuple(_nodes(case, rng)), tuple(_scopes()), pending)
+    mix = observe(Mix("pool"), ((request.resources, 1) for request in pending), ended=case.queued)
+    mixes = (mix,) if case.learned else ()
+    return Snapshot(1, 10**9, (pool,), tuple(_nodes(case, rng)), tuple(_scopes()), pending, mixes=mixes)
 
 
 def _shapes(case: Case, rng: random.Random) -> Iterator[Resources]:

@@ -115,7 +115,10 @@ class PoolRoom:
         )
         self._kind_index = {kind: index for index, kind in enumerate(self.kinds)}
         self.nodes = [self._node_room(node) for node in self._rows]
-        self.kinds_on = [sum({1 << card.kind for card in node.cards}) for node in self.nodes]  # as bits
+        self.any_node = 1 << len(self.kinds)
+        self.kinds_on = [  # of the cards in service, as bits; and a bit that every node has
+            self.any_node | sum({1 << card.kind for card in node.cards}) for node in self.nodes
+        ]
         self.changes: list[int] = []  # indices into nodes, oldest first
         self.releases = 0  # how often room came back
         self._alike: dict[int, tuple[int, set[int]]] = {}  # open nodes by state

@@ -36,6 +36,7 @@ class Search:
         self._failed_at = -1  # how often room had come back then
         self._packs = room.pool.strategy is Strategy.PACK
         self._fills = self._packs or ask.layout.same_node
+        self._kinds = ask.accepts if ask.gpus else room.any_node  # as bits: of no use are nodes with others only
         self._least_milli = ask.least_milli * ask.gpus  # on one node; lets full ones be skipped unseen
         self._is_single = ask.tasks == 1 and ask.layout is ANYWHERE
 
@@ -130,10 +131,13 @@ class Search:
         elif self._seen < len(room.changes):
             changed = set(room.changes[self._seen :])
             self._changed |= changed
+            least_milli, cpu_milli, kinds, kinds_on = self._least_milli, self._ask.cpu_milli, self._kinds, room.kinds_on
             for index in changed:
-                if self._may_fit(index) and (found := self._score(index)) is not None:
-                    entry = found[0], index, room.nodes[index].version, found[2], None
-                    heappush(self._lanes.setdefault(found[1], []), entry)
+                node = room.nodes[index]
+                if node.free_milli < least_milli or node.free_cpu_milli < cpu_milli or not kinds & kinds_on[index]:
+                    continue
+                if node.is_open and (found := self._score(index)) is not None:
+                    heappush(self._lanes.setdefault(found[1], []), (found[0], index, node.version, found[2], None))
         self._seen = len(room.changes)
         return self._lanes
 
@@ -146,20 +150,13 @@ class Search:
             if free_milli < self._least_milli:
                 continue
             some = next(iter(alike))
-            if self._may_fit(some) and (found := self._score(some)):
+            if self._kinds & self._room.kinds_on[some] and (found := self._score(some)):
                 more = iter(sorted(alike)) if len(alike) > 1 else None
                 first = next(more) if more is not None else some
                 lanes.setdefault(found[1], []).append((found[0], first, nodes[first].version, found[2], more))
         for heap in lanes.values():
             heapify(heap)
         return lanes
-
-    def _may_fit(self, index: int) -> bool:
-        """False for what need not be looked at closely."""
-        node, ask = self._room.nodes[index], self._ask
-        if node.free_cpu_milli < ask.cpu_milli or node.free_milli < self._least_milli or not node.is_open:
-            return False
-        return not ask.gpus or bool(ask.accepts & self._room.kinds_on[index])
 
     def _score(self, index: int) -> _Found | None:
         """The node's score and lane, and how many of the request's tasks it holds; None when it holds none."""

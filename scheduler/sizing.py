@@ -8,6 +8,7 @@ A card reports less memory than its name says (a "32 GB" V100: 32,510 MiB), so t
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from scheduler.model import WHOLE_CARD_MILLI, Device, Pool, Resources
@@ -53,6 +54,7 @@ def find_faults(resources: Resources, tasks: int = 1) -> tuple[Fault, ...]:
     return tuple(Fault(name, asked, least) for name, asked, least in fields if asked is not None and asked < least)
 
 
+@lru_cache(maxsize=4096)
 def matches_model(asked: str | None, model: str) -> bool:
     """True when every word of ``asked`` is a word of the card's name, whatever the case; None matches all.
 

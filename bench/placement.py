@@ -199,10 +199,11 @@ def fill(nodes: Sequence[Node], tasks: list[Resources], load: int, seed: int) ->
     capacity = capacity_of(nodes)
     arrivals, rng = inflate(tasks, capacity * load // 100, seed)
     order = list(in_order(nodes, rng))
-    cluster, replay = Cluster(order), Replay(order)
+    cluster = Cluster(order)
     wall, cpu = time.perf_counter(), time.thread_time()
     places = [cluster.place(needs) for needs in arrivals]
     cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
+    replay = Replay(order)
     arrived = allocated = 0
     at_load: list[float] = []
     for needs, where in zip(arrivals, places, strict=True):
@@ -221,7 +222,7 @@ def churn(nodes: Sequence[Node], tasks: list[Resources], load: int, seed: int) -
     """Tasks that come and end, measured once the cluster is in its stride. One in 16 losses is looked at closely."""
     rng = SplitMix64(seed + 777)
     order = list(in_order(nodes, rng))
-    cluster, replay = Cluster(order), Replay(order)
+    cluster = Cluster(order)
     capacity = capacity_of(nodes)
     life = load / 100 * capacity / statistics.mean(milli_of(needs) for needs in tasks)  # in times between arrivals
     begins, ends = WARM_UP * life, (WARM_UP + MEASURED) * life
@@ -251,6 +252,7 @@ def churn(nodes: Sequence[Node], tasks: list[Resources], load: int, seed: int) -
             allocated += milli_of(needs)
             heapq.heappush(running, (now + stays, len(log), needs, found))
     cpu, wall = time.thread_time() - cpu, time.perf_counter() - wall
+    replay = Replay(order)
     for number, (needs, place, came) in enumerate(log):
         if came:
             replay.place(needs, place, look=number % 16 == 0)

@@ -92,6 +92,8 @@ class Search:
         scarcity = outlook.scarcity(ask.accepts) if ask.gpus else {}
         priced = []
         for (kind, lost), heap in lanes.items():
+            if not heap:
+                continue
             price = outlook.host_price(lost)
             if kind in scarcity and (takes := ask.takes[kind]) is not None:
                 price += scarcity[kind] * takes[2] * ask.gpus

@@ -20,7 +20,7 @@ def reachable_sums(sizes: Sequence[int]) -> list[int]:
     whole = (1 << (WHOLE_CARD_MILLI + 1)) - 1
     for size in sizes:
         step = size
-        while step <= WHOLE_CARD_MILLI:  # doubling: reaches every multiple
+        while 0 < step <= WHOLE_CARD_MILLI:  # doubling: reaches every multiple
             reached |= (reached << step) & whole
             step *= 2
     return [total for total in range(WHOLE_CARD_MILLI + 1) if reached >> total & 1]

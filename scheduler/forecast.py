@@ -158,8 +158,8 @@ def _worth(
     for kind in kinds:
         offers: dict[int, int] = {}
         for need, part in parts_of(asked, flow, kind).items():
-            if need.gpus == 1 or not need.is_whole:
-                size = need.sizes[kind]
+            size = need.sizes[kind]
+            if size and (need.gpus == 1 or not need.is_whole):  # 0: cards of this kind do not suit it
                 offers[size] = offers.get(size, 0) + part * need.gpus
         key = tuple(sorted(offers.items()))
         if key not in known:

@@ -39,7 +39,7 @@ def take_snapshot(*, epoch: int, now: datetime) -> Snapshot:
             nodes=scheduler_nodes(),
             scopes=scheduler_scopes(),
             pending=pending_requests(),
-            running=running_work(),
+            running=running_work(now),
             lending=scheduler_lending(),
             reserves=scheduler_reserves(),
             mixes=learned_mixes(),
@@ -97,15 +97,16 @@ _RUNNING: Final = f"""
 """  # noqa: S608 - constants of this module
 
 
-def running_work() -> tuple[Running, ...]:
-    """What holds resources, in one query: with the ORM this was a third of a cycle."""
+def running_work(now: datetime) -> tuple[Running, ...]:
+    """What holds resources, in one query: with the ORM this was a third of a cycle. What is on its way to a start is
+    taken to begin ``now``."""
     with connection.cursor() as cursor:
         cursor.execute(_RUNNING)
         rows = cursor.fetchall()
-    return tuple(_running(list(own)) for _, own in groupby(rows, key=itemgetter(0)))
+    return tuple(_running(list(own), now) for _, own in groupby(rows, key=itemgetter(0)))
 
 
-def _running(rows: Sequence[tuple[Any, ...]]) -> Running:
+def _running(rows: Sequence[tuple[Any, ...]], now: datetime) -> Running:
     """Of the rows of one workload, a task each."""
     first = rows[0]
     uid, kind, group, user, pool, priority, queued_at, started_at, limit = first[:9]
@@ -123,7 +124,7 @@ def _running(rows: Sequence[tuple[Any, ...]]) -> Running:
         priority=priority,
         queued_at_us=microseconds(queued_at),
         started_at_us=microseconds(started_at) if started_at else None,
-        ends_at_us=microseconds(started_at + timedelta(seconds=limit)) if started_at and limit else None,
+        ends_at_us=microseconds((started_at or now) + timedelta(seconds=limit)) if is_present and limit else None,
         saved_at_us=microseconds(saved_at) if saved_at else None,
         preemptible=preemptible and kind == Kind.JOB,
         is_leaving=not is_present,

@@ -82,3 +82,7 @@ def test_a_remainder_that_nothing_usual_fits_is_worth_nothing() -> None:
     assert worth[469] == 0
     assert worth[470] == worth[939] > worth[469]
     assert worth[940] == pytest.approx(2 * worth[470], rel=0.01)
+
+
+def test_a_size_of_nothing_adds_nothing() -> None:
+    assert reachable_sums([0]) == [0]

@@ -285,3 +285,19 @@ class Descent:
                 lost += often * (sum(free) - (sum(usable) if fits else 0))
             self._known[key] = lost
         return self._known[key]
+
+
+def test_needs_that_one_kind_of_card_does_not_suit_are_priced_on_the_others() -> None:
+    """A share of nothing can be added for ever."""
+    nodes = [
+        a_node("n1", gpus=2, cpu=32_000, model="A100-80GB", memory_mib=81_920),
+        a_node("n2", gpus=2, cpu=32_000, model="T4-16GB", memory_mib=15_360),
+    ]
+    wanted = Resources(1000, 1024, gpus=1, gpu_model="A100-80GB")
+    large = Resources(1000, 1024, gpus=1, gpu_memory_mib=40_960)
+    for learned in ((wanted, 200), (large, 200)):
+        room = PoolRoom(a_pool(slices=0), nodes, a_mix(learned, ended=10_000))
+        assert room.forecast is not None
+        ask = room.ask(learned[0], 1)
+        (task,) = Search(room, ask).place() or ()
+        assert task.node_id == "n1"

@@ -218,7 +218,7 @@ def fill(nodes: Sequence[Node], tasks: list[Resources], load: int, seed: int) ->
     return Result(seed, round(share, 3), *counts, round(cpu, 3), round(wall, 3))
 
 
-def churn(nodes: Sequence[Node], tasks: list[Resources], load: int, seed: int) -> Result:
+def churn(nodes: Sequence[Node], tasks: list[Resources], load: int, seed: int) -> Result:  # noqa: PLR0915 - one run
     """Tasks that come and end, measured once the cluster is in its stride. One in 16 losses is looked at closely."""
     rng = SplitMix64(seed + 777)
     order = list(in_order(nodes, rng))

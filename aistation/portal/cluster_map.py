@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from aistation.fleet.selectors import PoolCapacity, list_capacity, list_nodes, list_pools
+from aistation.fleet.selectors import PoolCapacity, list_capacity, list_lending, list_nodes, list_pools
 from aistation.portal import units
+from aistation.portal.hours import Opening, opening_of
 from aistation.tenancy.policy import Actor
 from aistation.workloads.occupancy import HeldShare, held_shares
 
@@ -22,12 +24,17 @@ _UNCUT_PARTS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of a card's strip, ``parts`` wide. ``look``: free, own, group or other. ``share`` None: free."""
+    """A piece of a card's strip, ``parts`` wide. ``look``: free, own, group or other. ``share`` None: free.
+    ``is_lent``: it belongs to another pool's work."""
 
     look: str
     parts: int
     text: str
     share: HeldShare | None = None
+
+    @property
+    def is_lent(self) -> bool:
+        return self.share is not None and self.share.is_lent
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +62,33 @@ class PoolMap:
     pool: "Pool"
     capacity: PoolCapacity
     nodes: Sequence[NodeRow]
+    lending: Opening | None  # None: no rule lends its cards now; else until when one does
 
 
-def cluster_map(actor: Actor) -> list[PoolMap]:
+def cluster_map(actor: Actor, at: datetime) -> list[PoolMap]:
     """All pools by name. A fixed number of queries."""
     held = held_shares(actor)
     capacity = {row.pool: row for row in list_capacity(actor)}
     nodes: dict[int, list[NodeRow]] = {}
     for node in list_nodes(actor):
         nodes.setdefault(node.pool_id, []).append(_node_row(node, held))
-    return [PoolMap(pool, capacity[pool.name], nodes.get(pool.pk, ())) for pool in list_pools(actor)]
+    lending = _lending(actor, at)
+    return [
+        PoolMap(pool, capacity[pool.name], nodes.get(pool.pk, ()), lending.get(pool.pk)) for pool in list_pools(actor)
+    ]
+
+
+def _lending(actor: Actor, at: datetime) -> dict[int, Opening]:
+    """By the lender, the open rule that closes last."""
+    found: dict[int, Opening] = {}
+    for rule in list_lending(actor):
+        opening = opening_of(rule.windows, rule.time_zone, at)
+        if not rule.enabled or not opening.is_open:
+            continue
+        known = found.get(rule.lender_id)
+        if known is None or (known.closes_at and (opening.closes_at is None or opening.closes_at > known.closes_at)):
+            found[rule.lender_id] = opening
+    return found
 
 
 def node_warnings(node: "Node") -> list[str]:
@@ -118,6 +142,8 @@ def _segment(device: "Device", share: HeldShare, all_parts: int, *, is_cut: bool
             by_memory = -(-share.compute_milli * all_parts // 1000)
         parts = max(1, min(all_parts, by_memory))
         size = units.memory(share.memory_mib)
+    if share.is_lent:
+        size += " · " + _("lent")
     if share.is_visible:
         return Segment(look, parts, f"{share.name} · {share.username}, {share.group} · {size}", share)
     return Segment(look, parts, _("another group") + f" · {size}", share)

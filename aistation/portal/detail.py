@@ -11,7 +11,7 @@ from aistation.portal.pages import Request
 from aistation.portal.reasons import Told, tell_all
 from aistation.tenancy.policy import Action, allows
 from aistation.workloads.lifecycle import WAITING, Kind, State
-from aistation.workloads.selectors import list_attempts, list_transitions
+from aistation.workloads.selectors import latest_tasks, lenders_of, list_attempts, list_transitions
 
 if TYPE_CHECKING:
     from aistation.workloads.models import Attempt, Transition, Workload
@@ -33,6 +33,7 @@ class Detail:
     may_see_log: bool
     may_open: bool
     ends_at: datetime | None
+    lenders: Sequence[str]  # pools on whose cards it is now, by a lending rule
 
     @property
     def workload(self) -> "Workload":
@@ -65,6 +66,7 @@ def detail_of(request: Request, workload: "Workload") -> Detail:
         may_see_log=may_see_log,
         may_open=may_open,
         ends_at=ends_at,
+        lenders=lenders_of(latest_tasks(workload)),
     )
 
 

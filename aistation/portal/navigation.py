@@ -44,6 +44,7 @@ MENU: Final = (
             Item("jobs", "player-play", _("Jobs")),
             Item("queue", "list-numbers", _("Queue")),
             Item("cluster", "layout-grid", _("Cluster")),
+            Item("lending", "calendar", _("Lending")),
         ),
     ),
     Section(

@@ -10,7 +10,15 @@ from django.utils.translation import gettext_lazy
 
 from aistation.fleet.selectors import list_pools
 from aistation.portal import units
-from aistation.quotas.selectors import COUNT_NAMES, GUARANTEED_NAMES, Quantity, QuotaRow, member_quota_rows, quota_rows
+from aistation.quotas.selectors import (
+    COUNT_NAMES,
+    GUARANTEED_NAMES,
+    QUANTITY_NAMES,
+    Quantity,
+    QuotaRow,
+    member_quota_rows,
+    quota_rows,
+)
 from aistation.tenancy.policy import Action, Actor, allows
 from aistation.tenancy.selectors import list_members
 
@@ -20,15 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``quantity``: what is booked; its inputs are ``<quantity>_limit`` and perhaps ``_guaranteed``. Else a count."""
+    """A booked quantity, whose inputs are ``<quantity>_limit`` and perhaps ``_guaranteed``; a count; or the weight."""
 
     name: str
     label: str | Promise
-    unit: str  # how its numbers are written: cards, cores, memory, count, hours
+    unit: str  # how its numbers are written: cards, cores, memory, count, hours, priority, weight
 
     @property
     def is_quantity(self) -> bool:
-        return self.name not in COUNT_NAMES
+        return self.name in QUANTITY_NAMES
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -38,6 +46,7 @@ class Column:
         return (f"{self.name}_guaranteed", limit) if self.name in GUARANTEED_NAMES else (limit,)
 
 
+WEIGHT: Final = "weight"
 COLUMNS: Final = (
     Column("gpu_milli", gettext_lazy("GPU (cards)"), "cards"),
     Column("cpu_milli", gettext_lazy("CPU (cores)"), "cores"),
@@ -47,6 +56,7 @@ COLUMNS: Final = (
     Column("max_queued_jobs", gettext_lazy("Queued jobs"), "count"),
     Column("max_environment_s", gettext_lazy("Environment hours"), "hours"),
     Column("max_priority", gettext_lazy("Top priority"), "priority"),
+    Column(WEIGHT, gettext_lazy("Weight"), "weight"),
 )
 INPUTS: Final = {name: column.unit for column in COLUMNS for name in column.inputs}
 """Every settable number of a scope, by its column in the table of scopes, with how it is written."""
@@ -67,9 +77,14 @@ class Entry:
         return f"{self.row.user or '*'}/{self.row.pool or '*'}"
 
     @property
+    def has_weight(self) -> bool:
+        """Groups compete with each other, and in one pool."""
+        return self.row.user is None and self.row.pool is not None
+
+    @property
     def numbers(self) -> dict[str, int | None]:
         """As `quotas.services.numbers`, by input."""
-        found: dict[str, int | None] = {name: getattr(self.row, name) for name in COUNT_NAMES}
+        found: dict[str, int | None] = {name: getattr(self.row, name) for name in (*COUNT_NAMES, WEIGHT)}
         for name, quantity in self.row.quantities.items():
             found[f"{name}_limit"] = quantity.limit
             if name in GUARANTEED_NAMES:

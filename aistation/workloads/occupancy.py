@@ -1,13 +1,19 @@
 """Reads of what holds cards and groups now, for people: names only where they may be seen."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
-from django.db.models import Count, F, Q
+from django.db.models import Count, F, Q, Sum
 
 from aistation.tenancy.policy import Action, Actor, allows
-from aistation.workloads.lifecycle import HOLDING, WAITING, Kind
-from aistation.workloads.models import DeviceShare, Workload
+from aistation.tenancy.selectors import require
+from aistation.workloads.lifecycle import HOLDING, WAITING, Kind, State
+from aistation.workloads.models import Allocation, DeviceShare, QueueOrder, Workload
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +26,7 @@ class HeldShare:
     is_own: bool = False
     is_own_group: bool = False
     is_visible: bool = False
+    is_lent: bool = False
     uid: str = ""
     kind: str = ""
     name: str = ""
@@ -32,6 +39,7 @@ def held_shares(actor: Actor) -> Mapping[int, list[HeldShare]]:
     rows = (
         DeviceShare.objects.filter(allocation__released_at=None, device__node__removed_at=None)
         .annotate(
+            lent_by=F("allocation__lent_by"),
             work_uid=F("allocation__task__attempt__workload__uid"),
             work_kind=F("allocation__task__attempt__workload__kind"),
             work_name=F("allocation__task__attempt__workload__name"),
@@ -50,6 +58,7 @@ def held_shares(actor: Actor) -> Mapping[int, list[HeldShare]]:
 
 def _share(actor: Actor, row: Mapping[str, object]) -> HeldShare:
     size = {name: row[name] for name in ("memory_mib", "compute_milli", "whole")}
+    size["is_lent"] = row["lent_by"] is not None
     group_id, owner_id = row["work_group"], row["work_user"]
     if not allows(actor, Action.VIEW_WORKLOAD, group_id=group_id, owner_id=owner_id):  # type: ignore[arg-type]
         return HeldShare(**size)  # type: ignore[arg-type]
@@ -85,3 +94,65 @@ def count_live(group_id: int) -> LiveCounts:
         waiting=Count("pk", filter=Q(state__in=list(WAITING))),
     )
     return LiveCounts(**counts)
+
+
+def lent_now() -> Mapping[int, int]:
+    """Card equivalents, in thousandths, that each lending rule lends now, by its row id."""
+    held = Allocation.objects.filter(released_at=None, lent_by__isnull=False)
+    return dict(held.values_list("lent_by_id").annotate(Sum("card_milli")).order_by())
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRoom:
+    """Room that is kept for work that waits. ``starts_at`` None: nobody can say. Whose it is only where that may be
+    seen."""
+
+    pool: str
+    nodes: Sequence[str]
+    starts_at: datetime | None
+    cards: int
+    time_limit_s: int | None
+    kind: str
+    is_visible: bool = False
+    is_own: bool = False
+    uid: str = ""
+    name: str = ""
+    username: str = ""
+    group: str = ""
+
+
+def kept_rooms(actor: Actor) -> list[KeptRoom]:
+    """The reservations of the last decision, by pool, those that start first before others. Two queries."""
+    require(actor, Action.VIEW_CLUSTER)
+    kept = {
+        row["id"]: (pool, row["nodes"], row["starts_at_us"])
+        for pool, rows in QueueOrder.objects.values_list("pool__name", "reservations")
+        for row in rows
+    }
+    waiting = Workload.objects.filter(uid__in=list(kept), state=State.QUEUED).select_related("group", "user")
+    rooms = [_kept_room(actor, work, *kept[work.uid]) for work in waiting.defer("env", "command", "mounts")]
+    return sorted(rooms, key=lambda room: (room.pool, room.starts_at is None, room.starts_at or _NEVER))
+
+
+def _kept_room(actor: Actor, work: Workload, pool: str, nodes: Sequence[str], starts_at_us: int | None) -> KeptRoom:
+    starts_at = None if starts_at_us is None else _EPOCH + timedelta(microseconds=starts_at_us)
+    size = (pool, nodes, starts_at, work.gpus * work.tasks_count, work.time_limit_s, work.kind)
+    if not allows(actor, Action.VIEW_WORKLOAD, group_id=work.group_id, owner_id=work.user_id):
+        return KeptRoom(*size)
+    return KeptRoom(
+        *size,
+        is_visible=True,
+        is_own=work.user_id == actor.user_id,
+        uid=work.uid,
+        name=work.name,
+        username=work.user.username,
+        group=work.group.name,
+    )
+
+
+def by_pool(rooms: Sequence[KeptRoom]) -> Mapping[str, list[KeptRoom]]:
+    """In the same order within each pool."""
+    found: dict[str, list[KeptRoom]] = {}
+    for room in rooms:
+        found.setdefault(room.pool, []).append(room)
+    return found

@@ -62,7 +62,7 @@ def with_places(rows: QuerySet[Workload]) -> QuerySet[Workload]:
     """Prefetch the latest attempt's tasks, nodes and cards: three more queries for any number of rows."""
     shares = DeviceShare.objects.select_related("device").order_by("device__uuid")
     tasks = (
-        Task.objects.select_related("node", "allocation__lent_by")
+        Task.objects.select_related("node", "allocation__lent_by__lender")
         .prefetch_related(Prefetch("allocation__shares", shares))
         .order_by("rank")
     )
@@ -74,6 +74,12 @@ def latest_tasks(workload: Workload) -> list[Task]:
     """Tasks of the latest attempt, by rank, of a row that `with_places` loaded."""
     attempts: list[Attempt] = workload.latest  # type: ignore[attr-defined]
     return list(attempts[0].tasks.all()) if attempts else []
+
+
+def lenders_of(tasks: Sequence[Task]) -> list[str]:
+    """The pools whose cards these tasks hold now by a lending rule. The tasks come from `latest_tasks`."""
+    held = [task.allocation for task in tasks if task.allocation.released_at is None]
+    return sorted({one.lent_by.lender.name for one in held if one.lent_by is not None})
 
 
 def as_created(workload: Workload) -> Workload:

@@ -54,6 +54,7 @@
   const sameDay = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
   const otherDay = new Intl.DateTimeFormat(language, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const otherYear = new Intl.DateTimeFormat(language, { dateStyle: "medium" });
+  const hour = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   const units = language.startsWith("zh") ? ["天", "小时", "分", "秒"] : ["d", "h", "min", "s"];
 
   function duration(seconds) {
@@ -73,7 +74,9 @@
     const instant = new Date(element.dateTime);
     if (Number.isNaN(instant.getTime())) return;
     let text;
-    if ("counting" in element.dataset) text = duration((now - instant) / 1000);
+    if ("clock" in element.dataset) text = hour.format(instant);
+    else if ("minute" in element.dataset && instant.toDateString() === now.toDateString()) text = hour.format(instant);
+    else if ("counting" in element.dataset) text = duration((now - instant) / 1000);
     else if (instant.toDateString() === now.toDateString()) text = sameDay.format(instant);
     else if (instant.getFullYear() === now.getFullYear()) text = otherDay.format(instant);
     else text = otherYear.format(instant);
@@ -132,6 +135,11 @@
     const remove = event.target.closest?.("[data-rows-remove]");
     if (remove) remove.closest("[data-row]").remove();
   });
+
+  // --- whose clock a rule follows: at first the reader's own ---
+  for (const input of document.querySelectorAll("input[data-own-zone]")) {
+    if (!input.value) input.value = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
+  }
 
   // --- parts of a form that belong to one choice: data-shown-if="field=value" ---
   function showParts(form) {

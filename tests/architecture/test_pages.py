@@ -19,7 +19,7 @@ METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PEOPLE = (None, "bob", "vera", "mike", "alice", "gina", "root")  # in the order of the columns
 NOUNS = {
     "groups": "group", "quotas": "group", "nodes": "node", "pools": "pool", "images": "image", "profiles": "profile",
-    "users": "username", "jobs": "job", "environments": "environment",
+    "users": "username", "jobs": "job", "environments": "environment", "lending": "rule", "reserves": "reserve",
 }  # fmt: skip
 PARAMETER = re.compile(r"<(?:\w+:)?(\w+)>")
 CASES = [(path, method) for path, methods in PAGES.items() for method in methods]

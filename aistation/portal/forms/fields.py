@@ -106,7 +106,7 @@ class SpanField(forms.CharField):
         return " ".join(parts)
 
 
-class _RowsWidget(forms.Widget):
+class RowsWidget(forms.Widget):
     """Reads inputs that come several times. Templates draw the rows themselves."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
@@ -127,7 +127,7 @@ class EnvField(forms.Field):
     """Rows of ``env_name`` and ``env_value``; a row without a name and value is no row."""
 
     def __init__(self, **rest: Any) -> None:
-        super().__init__(required=False, widget=_RowsWidget(("env_name", "env_value")), **rest)
+        super().__init__(required=False, widget=RowsWidget(("env_name", "env_value")), **rest)
 
     def clean(self, value: Any) -> dict[str, str]:
         env: dict[str, str] = {}
@@ -148,7 +148,7 @@ class FoldersField(forms.Field):
 
     def __init__(self, **rest: Any) -> None:
         names = ("folder_name", "folder_path", "folder_mode")
-        super().__init__(required=False, widget=_RowsWidget(names), **rest)
+        super().__init__(required=False, widget=RowsWidget(names), **rest)
 
     def clean(self, value: Any) -> list[dict[str, str]]:
         folders = []

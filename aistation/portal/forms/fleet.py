@@ -1,11 +1,13 @@
 """Pools, and the command with which a node joins one."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from aistation.portal.forms.fields import SpanField
 from aistation.portal.words import KINDS
 
 POOL_KINDS: Final = [(kind, KINDS[kind]) for kind in ("environment", "job", "replica")]
@@ -51,11 +53,48 @@ class PoolForm(forms.Form):
         help_text=_("100: each core is given out once. 200: twice."),
     )
     strategy = forms.ChoiceField(label=_("Placement"), choices=STRATEGIES, initial="pack")
+    priority_gap = forms.IntegerField(
+        label=_("Priority gap"),
+        min_value=1,
+        max_value=100,
+        required=False,
+        help_text=_("Work interrupts what is so much lower in priority. Empty: priority only orders the queue."),
+    )
+    min_run = SpanField(
+        label=_("Runs at least"),
+        unit="min",
+        required=False,
+        initial=300,
+        help_text=_("Before it may be interrupted. Like 5 min. Empty: not at all."),
+    )
 
     def __init__(self, *args: Any, is_new: bool, **rest: Any) -> None:
         super().__init__(*args, **rest)
         if not is_new:
             del self.fields["name"]
+
+    def values(self) -> dict[str, Any]:
+        """As `fleet.services` takes them. The form is valid."""
+        given = dict(self.cleaned_data)
+        return {**given, "min_run_s": given.pop("min_run") or 0}
+
+
+class LabelsForm(forms.Form):
+    labels = forms.CharField(
+        label=_("Labels"),
+        required=False,
+        max_length=5000,
+        help_text=_("One a line or parted by commas, like rack=7. Jobs can ask for nodes that have them."),
+        widget=forms.Textarea(attrs={"rows": 5, "class": "mono", "spellcheck": "false"}),
+    )
+
+    def clean_labels(self) -> list[str]:
+        return labels_in(self.cleaned_data["labels"])
+
+
+def labels_in(text: str) -> list[str]:
+    """Labels parted by commas or white space, each once, in the order in which they were written."""
+    return list(dict.fromkeys(label for label in re.split(r"[\s,，]+", text) if label))
 
 
 class JoinForm(forms.Form):

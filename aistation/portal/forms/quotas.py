@@ -13,13 +13,15 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from aistation.portal.forms.fields import MemoryField, SpanField
-from aistation.portal.quota_table import COLUMNS, INPUTS, Column, Entry, Place, use_text, used_of, written
+from aistation.portal.quota_table import COLUMNS, INPUTS, WEIGHT, Column, Entry, Place, use_text, used_of, written
 from aistation.portal.units import thousandths
 from aistation.quotas.selectors import GUARANTEED_NAMES
 
 _LARGEST: Final = 2**31 - 1
+_UNSAID: Final = {"guaranteed": 0, WEIGHT: 1}
+"""What an empty input means where it does not mean unlimited."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(?:[.,][0-9]{1,6})?")
-_FACTORS: Final = {"cards": 1000, "cores": 1000, "memory": 1024, "hours": 3600, "count": 1, "priority": 1}
+_FACTORS: Final = {"cards": 1000, "cores": 1000, "memory": 1024, "hours": 3600, "count": 1, "priority": 1, "weight": 1}
 
 
 def parse(text: str, unit: str) -> int | None:
@@ -39,6 +41,8 @@ def parse(text: str, unit: str) -> int | None:
         raise ValidationError(_("Write a number, 0 or more."))
     if unit == "priority" and number > 100:
         raise ValidationError(_("0 to 100."))
+    if unit == "weight" and not 1 <= number <= 1000:
+        raise ValidationError(_("1 to 1000."))
     if number > _LARGEST:
         raise ValidationError(_("This number is too large."))
     return int(number)
@@ -168,7 +172,9 @@ def _read(row: FormRow, numbers: Mapping[str, int | None], data: Mapping[str, st
         except ValidationError as error:
             one.errors += error.messages
             continue
-        values[name] = 0 if number is None and name.endswith("_guaranteed") else number
+        values[name] = _UNSAID.get(name.rsplit("_", 1)[-1]) if number is None else number
+    if not row.entry.has_weight:
+        values[WEIGHT] = numbers[WEIGHT]
     if len(values) < len(INPUTS):
         return
     if _seal(values) == data[f"{row.entry.key}/seen"]:
@@ -195,8 +201,7 @@ def conflict_text(stored: Mapping[str, int | None], typed: Mapping[str, int | No
             if stored[name] != typed[name]:
                 number = stored[name]
                 value = _("unlimited") if number is None else written(number, column.unit)
-                kind = _("guaranteed") if name.endswith("_guaranteed") else _("limit")
-                parts.append(f"{column.label}, {kind}: {value}")
+                parts.append(f"{_name_of(column, name)}: {value}")
     saved = "; ".join(parts)
     return _("Somebody else changed this row meanwhile. Stored now: %(saved)s. Save again to overwrite it.") % {
         "saved": saved
@@ -218,6 +223,8 @@ def _shown_input(name: str, number: int | None) -> str:
 
 
 def _cell(entry: Entry, column: Column, numbers: Mapping[str, int | None], data: Mapping[str, str] | None) -> Cell:
+    if column.name == WEIGHT and not entry.has_weight:
+        return Cell(column, (), (), None)
     use = used_of(entry.row, column)
     used = None if use is None else (*use, use_text(*use, column.unit))
     if not entry.may_set:
@@ -228,18 +235,28 @@ def _cell(entry: Entry, column: Column, numbers: Mapping[str, int | None], data:
         value = _shown_input(name, numbers[name])
         if data is not None:
             value = data.get(full, value)[:40]
-        inputs.append(Input(full, value, _label(entry, column, name), "0" if name.endswith("_guaranteed") else "∞"))
+        hint = str(_UNSAID.get(name.rsplit("_", 1)[-1], "∞"))
+        inputs.append(Input(full, value, _label(entry, column, name), hint))
     return Cell(column, inputs, (), used)
 
 
 def _read_only(name: str, number: int | None, column: Column) -> str:
     if name.endswith("_guaranteed"):
         return _("%(amount)s guaranteed") % {"amount": written(number, column.unit)} if number else ""
+    if name == WEIGHT:
+        return str(number)
     return _("unlimited") if number is None else _("at most %(amount)s") % {"amount": written(number, column.unit)}
 
 
 def _label(entry: Entry, column: Column, name: str) -> str:
     who = entry.row.user or entry.row.group
-    kind = _("guaranteed") if name.endswith("_guaranteed") else _("limit")
     where = entry.row.pool or _("all pools")
-    return f"{column.label}, {kind}: {who}, {where}"
+    return f"{_name_of(column, name)}: {who}, {where}"
+
+
+def _name_of(column: Column, name: str) -> str:
+    """Of one input: its column, and which of its numbers it is."""
+    if name == WEIGHT:
+        return str(column.label)
+    kind = _("guaranteed") if name.endswith("_guaranteed") else _("limit")
+    return f"{column.label}, {kind}"

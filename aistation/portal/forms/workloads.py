@@ -11,6 +11,7 @@ from aistation.catalog.selectors import HOME, SHARED
 from aistation.core.errors import DomainError
 from aistation.portal.forms.errors import add_errors
 from aistation.portal.forms.fields import CoresField, EnvField, FoldersField, MemoryField, SpanField
+from aistation.portal.forms.fleet import labels_in
 from aistation.portal.offer import Offer
 from aistation.workloads.lifecycle import Kind
 from aistation.workloads.submission import Submission
@@ -35,6 +36,8 @@ _NAMES: Final = {
     "idle_timeout_s": "idle_timeout",
     "kind": "pool",
     "resources": "gpus",
+    "same_node": "layout",
+    "spread": "layout",
 }
 """Where a service's field name differs from the form's."""
 GPU_MODES: Final = [
@@ -190,6 +193,22 @@ class JobForm(WorkloadForm):
         label=_("May be interrupted for others and start again"), required=False, initial=True
     )
     time_limit = SpanField(label=_("Time limit"), required=False, help_text=_("Like 12 h or 90 min. Empty: none."))
+    layout = forms.ChoiceField(
+        label=_("Tasks go"),
+        choices=[
+            ("", _("wherever they fit")),
+            ("same_node", _("all on one node")),
+            ("spread", _("each on a node of its own")),
+        ],
+        required=False,
+    )
+    node_labels = forms.CharField(
+        label=_("Node labels"),
+        required=False,
+        max_length=2000,
+        help_text=_("Only nodes that have all of these, like rack=7. Parted by commas."),
+        widget=forms.TextInput(attrs={"class": "mono", "spellcheck": "false", "autocomplete": "off"}),
+    )
     max_retries = forms.IntegerField(
         label=_("Retries"), min_value=0, max_value=100, initial=0, help_text=_("After a failure or a lost node.")
     )
@@ -211,7 +230,15 @@ class JobForm(WorkloadForm):
             "preemptible": given["preemptible"],
             "time_limit_s": given["time_limit"],
             "max_retries": given["max_retries"],
+            "same_node": given["layout"] == "same_node",
+            "spread": given["layout"] == "spread",
+            "node_labels": labels_in(given["node_labels"]),
         }
+
+    @property
+    def has_advanced(self) -> bool:
+        """Something in the advanced part is filled in or wrong, so it must be seen."""
+        return any(self[name].value() or self[name].errors for name in ("layout", "node_labels"))
 
 
 class EnvironmentForm(WorkloadForm):
@@ -268,6 +295,8 @@ def job_again(job: "Workload") -> dict[str, Any]:
         "preemptible": job.preemptible,
         "time_limit": job.time_limit_s,
         "max_retries": job.max_retries,
+        "layout": "same_node" if job.same_node else "spread" if job.spread else "",
+        "node_labels": ", ".join(job.node_labels),
     }
 
 

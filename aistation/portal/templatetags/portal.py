@@ -11,7 +11,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from aistation.portal import units, words
-from aistation.portal.reasons import Told, amount, tell_all
+from aistation.portal.reasons import Told, amount, no_estimate, tell_all
 
 register = template.Library()
 
@@ -83,6 +83,23 @@ def when(instant: datetime | None, empty: str = "–") -> SafeString | str:
     return format_html(
         '<time datetime="{}" class="text-nowrap">{} UTC</time>', utc.isoformat(), utc.strftime("%Y-%m-%d %H:%M")
     )
+
+
+@register.simple_tag
+def minute(instant: datetime) -> SafeString:
+    """As `when`, without seconds: for what is only estimated."""
+    utc = instant.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" data-minute class="text-nowrap">{} UTC</time>',
+        utc.isoformat(),
+        utc.strftime("%Y-%m-%d %H:%M"),
+    )
+
+
+@register.filter
+def unsaid_because(reasons: Sequence[Any]) -> str:
+    """Why there is no estimate, from the reasons of something that waits: as stored, or as told."""
+    return no_estimate([one.code if isinstance(one, Told) else str(one.get("code", "")) for one in reasons])
 
 
 @register.simple_tag

@@ -13,10 +13,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from aistation.core.clock import now
 from aistation.core.errors import DomainError
 from aistation.fleet.selectors import access_node, access_pool, list_join_tokens, list_nodes, list_pools
-from aistation.fleet.services import Duty, create_join_token, remove_node, revoke_join_token, set_duty
+from aistation.fleet.services import Duty, create_join_token, remove_node, revoke_join_token, set_duty, set_labels
 from aistation.portal.cluster_map import node_badges, node_warnings
+from aistation.portal.filling import filled_in
 from aistation.portal.forms.errors import add_errors
-from aistation.portal.forms.fleet import JoinForm
+from aistation.portal.forms.fleet import JoinForm, LabelsForm
 from aistation.portal.pages import Request, act, ask_first, show, signed_in
 from aistation.tenancy.policy import Action
 from aistation.tenancy.selectors import require
@@ -130,6 +131,26 @@ def _set_duty(request: Request, name: str, duty: Duty, question: str, label: str
         done=done % {"name": name},
         to=back,
     )
+
+
+@signed_in
+@require_http_methods(["GET", "POST"])
+def labels(request: Request, name: str) -> HttpResponse:
+    """By which jobs may choose the node."""
+    actor = request.actor
+    node = access_node(actor, name, Action.MANAGE_NODES)
+    form = LabelsForm(request.POST if request.method == "POST" else None, initial={"labels": "\n".join(node.labels)})
+    if request.method == "POST":
+        changed = filled_in(
+            request,
+            form,
+            lambda given: set_labels(node_id=node.pk, labels=given["labels"], now=now(), actor=actor),
+            done=_("The labels of %(name)s are set.") % {"name": name},
+            to=reverse("portal:nodes"),
+        )
+        if changed:
+            return changed
+    return show(request, "nodes/node_labels.html", {"form": form, "node": node})
 
 
 @signed_in

@@ -3,6 +3,7 @@
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
+from aistation.core.clock import now
 from aistation.portal.cluster_map import cluster_map
 from aistation.portal.offer import free_text
 from aistation.portal.pages import Request, show, signed_in
@@ -12,7 +13,7 @@ from aistation.tenancy.policy import Action, allows
 @signed_in
 @require_GET
 def cluster(request: Request) -> HttpResponse:
-    pools = cluster_map(request.actor)
+    pools = cluster_map(request.actor, now())
     context = {
         "pools": [(pool, free_text(pool.capacity)) for pool in pools],
         "has_nodes": any(pool.nodes for pool in pools),

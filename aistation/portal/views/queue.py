@@ -13,6 +13,7 @@ from aistation.portal.offer import free_text
 from aistation.portal.pages import Request, show, signed_in
 from aistation.portal.reasons import Told, tell_all
 from aistation.tenancy.policy import Action, Actor, allows
+from aistation.workloads.occupancy import KeptRoom, by_pool, kept_rooms
 from aistation.workloads.selectors import count_queued, list_waiting, queue, queue_positions
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class PoolQueue:
     free: str
     places: Sequence[Place]
     total: int
+    kept: Sequence[KeptRoom]
 
     @property
     def more(self) -> int:
@@ -54,8 +56,9 @@ def waiting(request: Request) -> HttpResponse:
     front = queue().filter(position__lte=SHOWN).defer(*UNSHOWN)  # type: ignore[misc]  # `queue` annotates it
     for workload in front:
         places.setdefault(workload.pool.name, []).append(_place(actor, workload, workload.position))  # type: ignore[attr-defined]
+    kept = by_pool(kept_rooms(actor))
     pools = [
-        PoolQueue(row.pool, free_text(row), places.get(row.pool, []), totals.get(row.pool, 0))
+        PoolQueue(row.pool, free_text(row), places.get(row.pool, []), totals.get(row.pool, 0), kept.get(row.pool, ()))
         for row in list_capacity(actor)
     ]
     context = {"pools": pools, "own": _own(actor), "topics": "queue cluster"}

@@ -14,7 +14,7 @@ from aistation.core.errors import ConflictError
 from aistation.fleet.selectors import list_pools
 from aistation.portal.forms.quotas import FormRow, QuotaForm
 from aistation.portal.pages import Request, show, signed_in
-from aistation.portal.quota_table import COLUMNS, grid, places_of
+from aistation.portal.quota_table import COLUMNS, WEIGHT, grid, places_of
 from aistation.quotas.selectors import COUNT_NAMES, GUARANTEED_NAMES, QUANTITY_NAMES, group_rows
 from aistation.quotas.services import QuotaChange, set_quotas_of_many
 from aistation.tenancy.policy import Action, Actor
@@ -73,6 +73,7 @@ def _change(row: FormRow, pool: "Pool | None") -> QuotaChange:
         limits={name: typed[f"{name}_limit"] for name in QUANTITY_NAMES},
         guaranteed={name: typed[f"{name}_guaranteed"] or 0 for name in GUARANTEED_NAMES},
         counts={name: typed[name] for name in COUNT_NAMES},
+        weight=typed[WEIGHT] if row.entry.has_weight else None,
         seen=row.entry.numbers,
     )
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from django.utils.dates import WEEKDAYS, WEEKDAYS_ABBR
+from django.utils.dates import WEEKDAYS_ABBR
 from django.utils.translation import gettext as _
 
 from aistation.fleet.selectors import windows_of
@@ -22,7 +22,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def day_choices() -> list[tuple[str, str]]:
-    return [(str(day), str(WEEKDAYS[day])) for day in range(7)]
+    return [(str(day), str(WEEKDAYS_ABBR[day])) for day in range(7)]
 
 
 def clock(minute: int) -> str:

@@ -59,6 +59,7 @@ MENU: Final = (
         (
             Item("nodes", "server-2", _("Nodes"), Action.MANAGE_NODES),
             Item("pools", "stack-2", _("Pools"), Action.MANAGE_POOLS),
+            Item("whatif", "activity", _("What if"), Action.MANAGE_POOLS),
             Item("images", "package", _("Images"), Action.MANAGE_CATALOG),
             Item("profiles", "adjustments-horizontal", _("Profiles"), Action.MANAGE_CATALOG),
             Item("users", "users", _("Users"), Action.MANAGE_USERS),

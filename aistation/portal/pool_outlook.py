@@ -79,7 +79,8 @@ def _in_use(works: Iterable[Running], pool: str, ids: set[str], at: datetime) ->
     """Cards that carry the pool's own work, and those that carry only lent work, at each step."""
     until: dict[bool, dict[str, int]] = {True: {}, False: {}}  # by whether it is lent: card to its last step
     for work in works:
-        steps = STEPS if work.ends_at_us is None else _steps_until(work.ends_at_us, at)
+        endless = work.ends_at_us is None and not work.is_leaving
+        steps = STEPS if endless else _steps_until(work.ends_at_us or 0, at)
         held = until[work.pool_id != pool]
         for share_ in (share_ for task in work.tasks for share_ in task.shares if share_.device_id in ids):
             held[share_.device_id] = max(steps, held.get(share_.device_id, 0))

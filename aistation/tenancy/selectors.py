@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime
 from hashlib import sha256
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from aistation.core.errors import ForbiddenError, NotFoundError, UnauthenticatedError
 from aistation.tenancy.models import ApiToken, Group, Membership, User
@@ -105,6 +105,12 @@ def access_group(actor: Actor, name: str, action: Action = Action.VIEW_GROUP) ->
 
 def list_members(group_id: int) -> QuerySet[Membership]:
     return Membership.objects.filter(group_id=group_id).select_related("user").order_by("user__username")
+
+
+def count_members() -> Mapping[str, int]:
+    """How many people each group has, by its name; groups without any too."""
+    groups = Group.objects.filter(archived_at=None).values_list("name")
+    return dict(groups.annotate(Count("memberships")).order_by())
 
 
 def list_users(actor: Actor) -> QuerySet[User]:

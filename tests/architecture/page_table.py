@@ -67,6 +67,7 @@ PAGES: Final[dict[str, dict[str, str]]] = {
     "/reserves/new": {"GET": PLATFORM, "POST": PLATFORM},
     "/reserves/{reserve}/change": {"GET": PLATFORM, "POST": PLATFORM},
     "/reserves/{reserve}/delete": {"POST": PLATFORM},
+    "/whatif": {"GET": PLATFORM, "POST": PLATFORM},
     "/images": {"GET": PLATFORM},
     "/images/new": {"GET": PLATFORM, "POST": PLATFORM},
     "/images/{image}/change": {"GET": "LNFFFFY", "POST": "LNFFFFY"},

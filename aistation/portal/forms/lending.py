@@ -13,11 +13,11 @@ from django.utils.translation import gettext_lazy
 
 from aistation.portal.forms.fields import RowsWidget, SpanField
 from aistation.portal.hours import NIGHTS_AND_WEEKENDS, clock
-from scheduler.windows import DAY_MIN
+from scheduler.windows import DAY_MIN, WEEK_MIN
 
 COLUMNS: Final = ("from_day", "from_time", "to_day", "to_time")
 PRESETS: Final = {"nights": NIGHTS_AND_WEEKENDS}
-_CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::00)?")
+_CLOCK: Final = re.compile(r"([01]?[0-9]|2[0-4])(?:[:.：]?([0-5][0-9]))?")
 _EMPTY_ROW: Final = ("0", "", "0", "")
 _MOST: Final = 1 << 20
 
@@ -54,14 +54,16 @@ class WindowsField(forms.Field):
 def as_row(pair: Sequence[int]) -> tuple[str, str, str, str]:
     """A window as the form takes it."""
     start, end = pair
-    return str(start // DAY_MIN), clock(start), str(end % (7 * DAY_MIN) // DAY_MIN), clock(end)
+    return str(start // DAY_MIN), clock(start), str(end % WEEK_MIN // DAY_MIN), clock(end)
 
 
 def _minute(day: str, time: str) -> int | None:
+    """Of the week. 20:00, 8, 0830; 24:00 is the next day's 0:00."""
     match = _CLOCK.fullmatch(time.strip())
     if match is None or day not in "0123456" or len(day) != 1:
         return None
-    return int(day) * DAY_MIN + int(match[1]) * 60 + int(match[2])
+    minutes = int(match[1]) * 60 + int(match[2] or 0)
+    return (int(day) * DAY_MIN + minutes) % WEEK_MIN if minutes <= DAY_MIN else None
 
 
 class _HoursForm(forms.Form):

@@ -76,7 +76,8 @@ class PoolForm(forms.Form):
     def values(self) -> dict[str, Any]:
         """As `fleet.services` takes them. The form is valid."""
         given = dict(self.cleaned_data)
-        return {**given, "min_run_s": given.pop("min_run") or 0}
+        min_run_s = given.pop("min_run") or 0
+        return {**given, "min_run_s": min_run_s}
 
 
 class LabelsForm(forms.Form):

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from django.contrib import messages
 from django.http import HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.translation import gettext as _
@@ -53,7 +52,6 @@ def _start(request: Request, form: WhatIfForm, fleet: Fleet, user_id: int) -> bo
     if not start_run(user_id, scenarios, typed(request.POST, form.fields), at):
         form.add_error(None, _("A simulation of yours runs, or too many of others. Try again in a minute."))
         return False
-    messages.success(request, _("The week is being simulated."))
     return True
 
 

@@ -140,6 +140,18 @@ def test_empty_takes_a_limit_away_and_zero_allows_nothing(site: Site, root: Clie
     assert (scope().environments_limit, scope().running_jobs_limit) == (0, None)
 
 
+def test_a_group_has_a_weight_in_each_pool_and_nobody_else_has_one(site: Site, root: Client) -> None:
+    assert save(root, {"*/default/weight": "3"}).status_code == 303
+    assert scope(pool="default").weight == 3
+    fields = fields_of(root.get(PAGE).content.decode())
+    assert [name for name in fields if name.endswith("/weight")] == ["*/default/weight"]
+    assert fields["*/default/weight"] == "3"
+    page = save(root, {"*/default/weight": "0"}).content.decode()
+    assert "1 to 1000." in page
+    save(root, {"*/default/weight": ""})
+    assert scope(pool="default").weight == 1
+
+
 def test_an_error_stands_by_its_field_nothing_is_lost_and_nothing_is_written(site: Site, root: Client) -> None:
     typed = {"*/*/gpu_milli_limit": "lots", "alice/*/cpu_milli_limit": "8", "alice/*/cpu_milli_guaranteed": "9"}
     page = save(root, typed).content.decode()

@@ -50,7 +50,8 @@ def _ask_to_leave(preemptions: Sequence[Preemption], *, epoch: int, now: datetim
         if one.workload_id in ids:
             with transaction.atomic():
                 assert_epoch(epoch)
-                message = f"Makes room for {one.beneficiary}." if one.beneficiary else "Its cards are taken back."
+                # No id: this is read in the groups of both, and a foreign id must look like a missing one.
+                message = "Makes room for other work." if one.beneficiary else "Its cards are taken back."
                 request_preempt(
                     workload_id=ids[one.workload_id], reason=Reason(one.cause.value), message=message, now=now
                 )

@@ -82,6 +82,8 @@ class TestLending:
         again = Workload.objects.get(pk=left[0].pk)
         assert (again.state, again.queued_at, again.stop_reason) == (State.QUEUED, left[0].queued_at, "")
         assert again.transitions.latest("pk").reason == Reason.RECLAIMED
+        told = [again.message, *again.transitions.values_list("message", flat=True)]
+        assert not any(environment.uid in text for text in told)  # it may be another group's
         run_cycle()
         assert (state(environment), state(again), state(waits)) == (State.STARTING, State.QUEUED, State.QUEUED)
         assert queue_positions([again])[again.pk] < queue_positions([waits])[waits.pk]
